@@ -287,7 +287,7 @@ export class Conversation {
 
   /** @param {RunSection} section */
   #append(section) {
-    const replaced = section.replaces === "" ? undefined : this.#find(section.replaces);
+    const replaced = this.#find(section.replaces);
     replaced?.close();
     replaced?.element.remove();
     this.#sections = [...this.#sections.filter((one) => one !== replaced), section];
@@ -518,8 +518,6 @@ export class RunSection {
   /** The run that it replaces, or "". */
   replaces = "";
   status = "running";
-  /** When it started, in seconds since 1970. */
-  created = 0;
   /** How many calls wait for a decision. */
   asking = 0;
   /** Whether it was deleted elsewhere. */
@@ -545,8 +543,8 @@ export class RunSection {
   /** What a replay shows in place of the blocks. */
   #panel = make("div", { class: "run-panels" });
   #live = make("div", { class: "live" });
-  /** @type {Inspector | null} */ #inspector = null;
-  /** @type {Replay | null} */ #replay = null;
+  /** @type {Inspector | null} */ inspector = null;
+  /** @type {Replay | null} */ replay = null;
   /** @type {Following | null} */ #following = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
   /** The earlier attempt, once it was opened. @type {RunSection | null} */
@@ -569,7 +567,7 @@ export class RunSection {
     onChange: (run, blocks) => this.#mark(run, blocks),
     onFrame: (frame) => {
       if (frame.event !== undefined) this.#setUndriven(false);
-      this.#inspector?.take(frame);
+      this.inspector?.take(frame);
     },
     onConnection: (connection) => this.#options.onConnection(connection),
   };
@@ -580,7 +578,6 @@ export class RunSection {
   begin(info, following) {
     this.runId = info.run;
     this.status = info.status;
-    this.created = info.created;
     this.replaces = info.replaces ?? "";
     this.#footer = new RunFooter(info, {
       copied: () => answerOf(this.#run),
@@ -608,14 +605,6 @@ export class RunSection {
     this.#options.onState();
   }
 
-  get isInspected() {
-    return this.#inspector !== null;
-  }
-
-  get isReplayed() {
-    return this.#replay !== null;
-  }
-
   /** @param {DecisionEvent["decisions"]} decisions */
   decide(decisions) {
     return this.#options.client.decide(this.runId, decisions);
@@ -628,19 +617,19 @@ export class RunSection {
 
   /** Open the timeline beside the conversation, or close it. */
   toggleTimeline() {
-    if (this.#inspector !== null) {
-      this.#inspector.close();
+    if (this.inspector !== null) {
+      this.inspector.close();
       return;
     }
     this.#try(async () => {
       const { openInspector } = await import("./inspector.js");
       const onClose = () => {
-        this.#inspector = null;
+        this.inspector = null;
         this.#options.onState();
       };
       const about = { client: this.#options.client, runId: this.runId, run: this.#run };
       const onGoTo = (/** @type {Call} */ call) => this.#show(call);
-      this.#inspector = openInspector({ ...about, onGoTo, onClose });
+      this.inspector = openInspector({ ...about, onGoTo, onClose });
     });
   }
 
@@ -649,10 +638,10 @@ export class RunSection {
     if (this.#leaveReplay()) return;
     this.#try(async () => {
       const { openReplay } = await import("./replay.js");
-      if (this.#replay !== null) return; // pressed twice while it was loaded
+      if (this.replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
       const onClose = () => {
-        this.#replay = null;
+        this.replay = null;
         this.#live.hidden = false;
         scrolling.follow(null);
         this.#options.onState();
@@ -661,7 +650,7 @@ export class RunSection {
       const makeView = () => new RunView();
       const onChange = () => scrolling.expect();
       const about = { client, runId: this.runId, place: this.#panel };
-      const replay = (this.#replay = openReplay({ ...about, makeView, onChange, onClose }));
+      const replay = (this.replay = openReplay({ ...about, makeView, onChange, onClose }));
       scrolling.follow({ element: replay.stage, end: () => replay.end });
     });
   }
@@ -679,8 +668,8 @@ export class RunSection {
 
   /** @returns {boolean} whether there was a replay */
   #leaveReplay() {
-    if (this.#replay === null) return false;
-    this.#replay.close();
+    if (this.replay === null) return false;
+    this.replay.close();
     return true;
   }
 
@@ -702,7 +691,7 @@ export class RunSection {
     this.#isClosed = true;
     this.#unfollow();
     this.#footer?.close();
-    this.#inspector?.close();
+    this.inspector?.close();
     this.#leaveReplay();
     this.#attempt?.close();
   }

@@ -457,11 +457,11 @@ export function countOf(count, noun) {
 }
 
 /** A duration: tenths as long as they can be followed, then seconds, then minutes.
- * @param {number} seconds @param {number} [digits] of the first ten seconds */
-export function durationWords(seconds, digits = 1) {
+ * @param {number} seconds */
+export function durationWords(seconds) {
   // A clock that was set back must not show a negative time.
   const known = Math.max(0, seconds);
-  if (known < 9.95) return `${known.toFixed(digits)} s`;
+  if (known < 9.95) return `${known.toFixed(1)} s`;
   const whole = Math.round(known);
   if (whole < 60) return `${whole} s`;
   const minutes = Math.floor(whole / 60);
@@ -522,10 +522,9 @@ export function duration(seconds) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
 }
 
-/** Returns when something was, since the run began. @param {number} seconds
- * @param {{digits?: number, longest?: number}} [options] longest: of the times it stands among,
- * which are written alike */
-export function moment(seconds, { digits = 2, longest = seconds } = {}) {
+/** Returns when something was, since the run began. @param {number} seconds @param {number} digits
+ * @param {number} [longest] of the times it stands among, which are written alike */
+export function moment(seconds, digits, longest = seconds) {
   return longest < CLOCK_FROM ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 

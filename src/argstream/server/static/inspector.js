@@ -1114,7 +1114,7 @@ function multiples(step, begin, end) {
 /** @param {number} time @param {number} step @param {number} largest of all ticks */
 function tickLabel(time, step, largest) {
   if (largest < 0.2) return `${(time * 1000).toFixed(decimalsOf(step * 1000))} ms`;
-  return moment(time, { digits: decimalsOf(step), longest: largest });
+  return moment(time, decimalsOf(step), largest);
 }
 
 /** @param {number} step */
@@ -1197,7 +1197,7 @@ function lineOf(text) {
 
 /** @param {number} seconds */
 function exact(seconds) {
-  return moment(seconds, { digits: 3 });
+  return moment(seconds, 3);
 }
 
 /** Return how long before the end of a call its first argument was visible. @param {Call} call */

@@ -2,7 +2,7 @@ import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
 import { Conversation } from "./conversation.js";
 import {
   ago, attachMenu, editTitle, exactly, icon, isRunOver, keep, kept, make, oneLine, part,
-  problemWords, setAttribute, setChildren, setText, statusWords, visible, visibleLine,
+  problemWords, setChildren, setText, statusWords, visible, visibleLine,
 } from "./dom.js";
 /** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
@@ -295,17 +295,14 @@ class Page {
       history.pushState(null, "", "#/");
       this.#go();
     }
-    const undo = { label: "Undo", act: () => this.#restore(id, isOpen) };
-    this.#toast("Conversation deleted", undo);
+    const undo = async () => {
+      if (!(await this.#try("restore", () => this.#client.restoreConversation(id)))) return;
+      this.#say("Conversation restored.");
+      await this.#sidebar.refresh();
+      if (isOpen) location.hash = conversationLink(id);
+    };
+    this.#toast("Conversation deleted", { label: "Undo", act: undo });
     await this.#sidebar.refresh();
-  }
-
-  /** @param {string} id @param {boolean} isOpened whether to show it */
-  async #restore(id, isOpened) {
-    if (!(await this.#try("restore", () => this.#client.restoreConversation(id)))) return;
-    this.#say("Conversation restored.");
-    await this.#sidebar.refresh();
-    if (isOpened) location.hash = conversationLink(id);
   }
 
   /** @param {KeyboardEvent} event */
@@ -503,7 +500,6 @@ class Sidebar {
   #tell(words) {
     this.#loading.remove();
     setText(this.#note, visibleLine(words));
-    this.#note.hidden = words === "";
   }
 
   #show() {
@@ -533,7 +529,7 @@ class Sidebar {
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
-      const row = this.#rows.get(id) ?? new Row(id, this.#options);
+      const row = this.#rows.get(id) ?? makeRow(id, this.#options);
       row.show(info, isOpen);
       return { id, row, group: groupOf(info) };
     });
@@ -577,48 +573,40 @@ function groupOf(info) {
   return time >= new Date(midnight - 1).setHours(0, 0, 0, 0) ? "Yesterday" : "Earlier";
 }
 
-/** A conversation in the list: a link, and a menu with its actions. Only changes are written. */
-class Row {
-  /** @param {string} id @param {RowOptions} options */
-  constructor(id, { onRename, onDelete }) {
-    this.#link = make(
-      "a", { class: "entry-link", href: conversationLink(id) },
-      this.#icon, this.#title, this.#word, this.#time,
-    );
-    /** @param {string} title */
-    const save = (title) => onRename(id, title);
-    const rename = () => editTitle(this.#link, this.#title.textContent ?? "", this.#link, save);
-    const menu = attachMenu(this.#button, () => [
-      { label: "Rename", act: rename },
-      { label: "Delete", act: () => onDelete(id), isDanger: true },
-    ]);
-    this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
-  }
+/** @typedef {ReturnType<typeof makeRow>} Row */
 
-  #icon = make("span", { class: "entry-icon" });
-  #title = make("span", { class: "entry-title", dir: "auto" });
-  #word = make("span", { class: "unseen" });
-  #time = make("time", { class: "entry-time" });
-  #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
-  #link;
-
-  /** @param {ConversationInfo} info @param {boolean} isCurrent */
-  show(info, isCurrent) {
-    const title = visibleLine(oneLine(info.title)) || "(empty message)";
+/** Make the row of a conversation: a link, and a menu with its actions.
+ * @param {string} id @param {RowOptions} options */
+function makeRow(id, { onRename, onDelete }) {
+  const picture = make("span", { class: "entry-icon" });
+  const words = make("span", { class: "entry-title", dir: "auto" });
+  const state = make("span", { class: "unseen" });
+  const time = make("time", { class: "entry-time" });
+  const about = { class: "entry-link", href: conversationLink(id) };
+  const link = make("a", about, picture, words, state, time);
+  const button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
+  /** @param {string} title */
+  const save = (title) => onRename(id, title);
+  const menu = attachMenu(button, () => [
+    { label: "Rename", act: () => editTitle(link, words.textContent ?? "", link, save) },
+    { label: "Delete", act: () => onDelete(id), isDanger: true },
+  ]);
+  const element = make("li", { class: "entry" }, link, button, menu);
+  /** Only changes are written. @param {ConversationInfo} info @param {boolean} isCurrent */
+  const show = (info, isCurrent) => {
+    setText(words, visibleLine(oneLine(info.title)) || "(empty message)");
+    button.ariaLabel = `Actions for ${words.textContent}`;
+    setText(time, ago(info.updated));
+    time.title = exactly(info.updated);
+    link.ariaCurrent = isCurrent ? "page" : null;
     const status = isPending(info) ? "paused" : info.status;
-    if (this.#title.textContent !== title) {
-      this.#title.textContent = title;
-      setAttribute(this.#button, "aria-label", `Actions for ${title}`);
-    }
-    setText(this.#time, ago(info.updated));
-    this.#time.title = exactly(info.updated);
-    this.#link.ariaCurrent = isCurrent ? "page" : null;
-    if (status === this.element.dataset.status) return;
-    this.element.dataset.status = status;
+    if (status === element.dataset.status) return;
+    element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
-    this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
-    this.#word.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
-  }
+    picture.replaceChildren(...(hasIcon ? [icon(status)] : []));
+    state.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
+  };
+  return { element, show };
 }
 
 /** Place the sidebar: beside the conversation, or in a dialog where that is too narrow. */
@@ -648,8 +636,7 @@ function makeDrawer() {
   const showPending = (count) => {
     const words = count === 1 ? "1 approval needed" : `${count} approvals needed`;
     button.ariaLabel = count === 0 ? "Conversations" : `Conversations, ${words}`;
-    badge.hidden = count === 0;
-    setText(badge, `${count}`);
+    setText(badge, count === 0 ? "" : `${count}`);
   };
   return { close, showPending };
 }
@@ -682,13 +669,11 @@ function makeHeader({ onTimeline, onReplay, actions }) {
     setText(heading, title);
     heading.title = title;
     setText(chip, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
-    chip.hidden = model === "";
     setText(word, statusWords(status));
-    word.hidden = word.textContent === "";
     word.dataset.status = status;
     part("top-buttons", HTMLElement).hidden = section === undefined;
-    timeline.ariaExpanded = String(section?.isInspected);
-    replay.ariaExpanded = String(section?.isReplayed);
+    timeline.ariaExpanded = String(Boolean(section?.inspector));
+    replay.ariaExpanded = String(Boolean(section?.replay));
   };
   /** Let the user change the title. @param {(title: string) => void} save */
   const rename = (save) => editTitle(heading, heading.textContent ?? "", more, save);
@@ -901,7 +886,6 @@ class Composer {
   /** @param {string} words "" is none */
   #showProblem(words) {
     this.#problem.textContent = visible(words);
-    this.#problem.hidden = words === "";
     if (words !== "") this.#options.say(visible(words));
   }
 }

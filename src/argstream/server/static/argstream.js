@@ -19,10 +19,10 @@
 /** @import {
  *   JsonValue, JsonObject, JsonPath, JsonKind, RunStatus, RunMode, Verdict, Usage, ArgumentsError,
  *   OfWords, TextDelta, ThinkingDelta, ThinkingCompleted, OfCall, ApprovalRequested,
- *   ApprovalDecided, CallEvent, ArgumentEvent, TurnStarted, TurnCompleted, RunPaused, RunResumed,
- *   RunFailed, RunEnd, StreamFailed, TextSnapshot, ThinkingSnapshot, CallSnapshot, RunSnapshot,
- *   RunEvent, EventFrame, Frame, RunInfo, ConversationList, RunDetails, Decision, Connection,
- *   Handlers, Retrying, Starting, ClientOptions, Asking, Opening
+ *   ApprovalDecided, CallEvent, ArgumentEvent, TurnStarted, TurnCompleted, RunStarted, RunPaused,
+ *   RunResumed, RunFailed, RunEnd, StreamFailed, TextSnapshot, ThinkingSnapshot, CallSnapshot,
+ *   RunSnapshot, RunEvent, EventFrame, Frame, RunInfo, ConversationList, RunDetails, Decision,
+ *   Connection, Handlers, Retrying, Starting, ClientOptions, Asking, Opening
  * } from "./types.js" */
 
 const EVENTS = { accept: "text/event-stream" };
@@ -494,9 +494,7 @@ function secondsOf(header) {
  *   callIds: string[] }} Break */
 
 const STATUSES = /** @type {const} */ ({
-  run_completed: "completed",
-  run_failed: "failed",
-  run_stopped: "stopped",
+  run_completed: "completed", run_failed: "failed", run_stopped: "stopped",
 });
 
 /**
@@ -522,10 +520,7 @@ export class Run {
   turns = 0;
   /** Of complete turns; of all turns if the run failed or was stopped. @type {Usage} */
   usage = {
-    input_tokens: null,
-    output_tokens: null,
-    cache_read_tokens: null,
-    cache_write_tokens: null,
+    input_tokens: null, output_tokens: null, cache_read_tokens: null, cache_write_tokens: null,
     reasoning_tokens: null,
   };
   /** Why the last turn ended. @type {string | null} */
@@ -612,12 +607,7 @@ export class Run {
       case "turn_completed":
         return this.#endTurn(event);
       case "run_started":
-        this.runId = event.run_id;
-        this.prompt = event.prompt;
-        this.history = event.history;
-        this.user = event.user;
-        this.mode = event.mode;
-        this.startedAt = this.#now;
+        this.#describe(event, this.#now);
         break;
       case "run_paused":
         return this.#pause(event);
@@ -678,15 +668,10 @@ export class Run {
 
   /** @param {RunSnapshot} snapshot @param {ArgumentEvent[]} views */
   #restore(snapshot, views) {
-    this.runId = snapshot.run_id;
-    this.startedAt = snapshot.started_at;
+    this.#describe(snapshot, snapshot.started_at);
     this.endedAt = snapshot.ended_at;
     this.conversationId = snapshot.conversation_id || this.conversationId;
     this.agent = snapshot.agent || this.agent;
-    this.mode = snapshot.mode;
-    this.user = snapshot.user;
-    this.prompt = snapshot.prompt;
-    this.history = snapshot.history;
     this.turns = snapshot.turns;
     this.usage = snapshot.usage;
     this.stopReason = snapshot.stop_reason;
@@ -721,6 +706,11 @@ export class Run {
   }
 
   // Turns and the run
+
+  /** @param {RunStarted | RunSnapshot} about @param {Time} startedAt */
+  #describe({ run_id: runId, prompt, history, user, mode }, startedAt) {
+    Object.assign(this, { runId, prompt, history, user, mode, startedAt });
+  }
 
   /** @param {TurnStarted} event */
   #startTurn({ turn, attempt }) {

@@ -16,8 +16,7 @@ import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 // In this order: Conversation, approvals, RunSection, RunFooter, RunView and the views of blocks,
 // Scrolling.
 
-/** Runs that are shown at first, and by each press of "Show earlier messages". */
-const PAGE = 10;
+const PAGE = 10; // runs that are shown at first, and by each press of "Show earlier messages"
 const MOST_RUNS = 1000;
 /** Milliseconds to wait for the content of all runs, so that nothing moves once it is visible. */
 const FIRST_PAINT = 2000;
@@ -87,7 +86,7 @@ export class Conversation {
   }
 
   get title() {
-    return this.#failure || (this.#sections.at(-1)?.title ?? "");
+    return this.#failure || (this.section?.title ?? "");
   }
 
   /** The newest run. */
@@ -186,13 +185,9 @@ export class Conversation {
   /** Apply what the list of conversations reports: runs that were started or deleted elsewhere.
    * @param {ConversationInfo | null} info null if it is not listed any more */
   async notice(info) {
-    const last = this.#sections.at(-1);
-    if (last === undefined || last.isLost || this.#isSending || this.id === "") return;
+    if ((this.section?.isLost ?? true) || this.#isSending || this.id === "") return;
     const known = info === null ? undefined : this.#find(info.run);
-    if (info !== null && known !== undefined) {
-      known.notice(info);
-      return;
-    }
+    if (info !== null && known !== undefined) return known.notice(info);
     const visit = this.#visit;
     const { client } = this.#options;
     const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
@@ -221,7 +216,7 @@ export class Conversation {
 
   #changed() {
     for (const section of this.#sections) {
-      section.setNewest(this.id !== "" && section === this.#sections.at(-1));
+      section.setNewest(this.id !== "" && section === this.section);
     }
     this.#showPending(this.#pending);
     this.#options.onState();
@@ -497,10 +492,8 @@ function checkedCall({ section, element: card }, onReview) {
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
-/** Characters of a prompt in a title. */
-const TITLE = 80;
-/** Milliseconds after which a hidden tab closes its connection. */
-const HIDDEN_FOR = 30_000;
+const TITLE = 80; // characters of a prompt in a title
+const HIDDEN_FOR = 30_000; // milliseconds after which a hidden tab closes its connection
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
 /** One run in a conversation: the message, what the agent does, how it ended, and the footer.
@@ -980,8 +973,7 @@ function answerOf(run) {
   return texts.join("\n\n");
 }
 
-/** Milliseconds between two updates of the clock. */
-const TICK = 200;
+const TICK = 200; // milliseconds between two updates of the clock
 
 /** The line below a run: its duration, its tokens, and what can be done with it. While the run is
  * in progress there is another line instead, at the lower edge, that says what happens: below a
@@ -1131,10 +1123,8 @@ function doingOf(run, block) {
 /** How one block is shown. `show` shows what has changed, and returns false if there is more.
  * @typedef {{ element: HTMLElement, show: (hasTime: () => boolean) => boolean }} BlockView */
 
-/** Finished calls in a row that become a group. */
-const GROUP = 4;
-/** Lines that a call takes, about. */
-const CLOSED = 2;
+const GROUP = 4; // finished calls in a row that become a group
+const CLOSED = 2; // lines that a call takes, about
 const OPEN = 8;
 const always = () => true;
 
@@ -1376,11 +1366,7 @@ function openGroup(button, isOpen) {
 
 /** @type {Record<string, string>} */
 const OUTCOMES = {
-  completed: "done",
-  failed: "failed",
-  denied: "denied",
-  invalid: "invalid",
-  lost: "retried",
+  completed: "done", failed: "failed", denied: "denied", invalid: "invalid", lost: "retried",
 };
 
 /** "12 tool calls · 11 done, 1 failed · 0.8 s" @param {Call[]} calls */
@@ -1457,10 +1443,8 @@ function thoughtWords({ startedAt, lastTextAt }) {
 
 // Scrolling
 
-/** Pixels from the end at which a reader counts as being there. */
-const NEAR = 40;
-/** Pixels that are left below the content that is followed. */
-const MARGIN = 24;
+const NEAR = 40; // pixels from the end at which a reader counts as being there
+const MARGIN = 24; // pixels that are left below the content that is followed
 /** Milliseconds after a click for which growing content was opened by the reader. */
 const UNFOLDING = 500;
 /** Frames in which new content is painted: calls after their run, and large ones in slices. */

@@ -265,8 +265,7 @@ export function editTitle(element, title, back, save) {
   field.select();
 }
 
-/** Pixels that an item of a menu takes at most. */
-const ITEM_HEIGHT = 44;
+const ITEM_HEIGHT = 44; // pixels that an item of a menu takes at most
 
 /** `act` is missing if there is nothing to press.
  * @typedef {{ label: string, act?: () => void, isDanger?: boolean }} MenuItem */
@@ -811,8 +810,8 @@ export function keep(where, key, value) {
   try {
     if (value === "") window[where].removeItem(key);
     else window[where].setItem(key, value);
-  } catch (error) {
-    if (!(error instanceof DOMException)) throw error; // storage is off, or full
+  } catch {
+    // Storage is off, or full.
   }
 }
 
@@ -820,26 +819,22 @@ export function keep(where, key, value) {
 export function kept(where, key) {
   try {
     return window[where].getItem(key) ?? "";
-  } catch (error) {
-    if (!(error instanceof DOMException)) throw error;
+  } catch {
     return "";
   }
 }
 
 // The words of the page for the status of a run, and for what went wrong.
 
-const STATUSES = new Map([
-  ["running", "Running"],
-  ["paused", "Needs approval"],
-  ["completed", "Done"],
-  ["failed", "Failed"],
-  ["stopped", "Stopped"],
-  ["disconnected", "Disconnected"],
-]);
+/** @type {Record<string, string>} */
+const STATUSES = {
+  running: "Running", paused: "Needs approval", completed: "Done", failed: "Failed",
+  stopped: "Stopped", disconnected: "Disconnected",
+};
 
 /** @param {string} status */
 export function statusWords(status) {
-  return STATUSES.get(status) ?? "";
+  return STATUSES[status] ?? "";
 }
 
 /** @param {string} status */

@@ -325,13 +325,8 @@ const LABEL =
   "Timeline of this run, in seconds from its start. " +
   "Lead time: how long before the call was complete.";
 const LEGEND = {
-  thinking: "Thinking",
-  text: "Text",
-  call: "Call (writing)",
-  written: "Argument",
-  readable: "Readable early",
-  waiting: "Waiting for approval",
-  running: "Tool running",
+  thinking: "Thinking", text: "Text", call: "Call (writing)", written: "Argument",
+  readable: "Readable early", waiting: "Waiting for approval", running: "Tool running",
 };
 
 class Timeline {
@@ -979,7 +974,6 @@ function indexOf(row) {
 // The axis
 
 /** @typedef {{ begin: number, end: number }} Stretch in seconds */
-/** @typedef {{ place: number, label: string }} Tick place: in percent */
 /** @typedef {{ begin: number, end: number, seconds: number }} Gap begin and end: in percent */
 
 const CUT_BEYOND = 1 / 3; // of the time in which something happened
@@ -1028,11 +1022,9 @@ export class TimeAxis {
     const last = this.#drawn[index - 1];
     if (last === undefined) return 0;
     const { begin, end, place } = last;
-    if (time <= end) return Math.min(100, place + (time - begin) * this.#scale);
-    const edge = place + (end - begin) * this.#scale;
     const next = this.#drawn[index];
-    if (next === undefined) return Math.min(100, edge);
-    return edge + ((time - end) / (next.begin - end)) * this.#gap;
+    const idle = time > end && next !== undefined ? (time - end) / (next.begin - end) : 0;
+    return Math.min(100, place + (Math.min(time, end) - begin) * this.#scale + idle * this.#gap);
   }
 
   /** Return the time at a place; in a gap, when it begins. @param {number} at in percent */

@@ -20,16 +20,12 @@ import {
 
 /** Milliseconds until a server that does not answer is asked again, unless the network is back. */
 const RETRY = 3000;
-/** Conversations that are listed at first, and with each press on "Show more". */
-const LISTED = 50;
+const LISTED = 50; // conversations that are listed at first, and with each press on "Show more"
 const MOST_LISTED = 1000;
-/** Milliseconds between two reads of the list, and of a hidden tab. */
-const INTERVAL = 3000;
-const HIDDEN_INTERVAL = 15_000;
-/** Milliseconds that the list waits for further changes before it is read again. */
-const SOON = 150;
-/** The model of `argstream serve` that needs no API key. */
-const DEMO_MODEL = "script";
+const INTERVAL = 3000; // milliseconds between two reads of the list …
+const HIDDEN_INTERVAL = 15_000; // … and in a hidden tab
+const SOON = 150; // milliseconds that the list waits for further changes before it is read again
+const DEMO_MODEL = "script"; // the model of `argstream serve` that needs no API key
 const IS_MAC = /^Mac|^iP/.test(navigator.platform);
 const WRONG_LINK = "The token in the link is wrong. Enter the access token.";
 const DISCARD = "You have unsaved changes to this call. Discard them?";
@@ -391,8 +387,7 @@ function welcome({ model, tools }, onExample) {
  */
 
 const GROUPS = /** @type {const} */ (["Needs approval", "Today", "Yesterday", "Earlier"]);
-/** Conversations from which on there is a search field. */
-const SEARCHABLE = 10;
+const SEARCHABLE = 10; // conversations from which on there is a search field
 
 /** The list of conversations. It is read every few seconds while the page is visible, or less often
  * while it is hidden and a run is in progress. */
@@ -926,10 +921,8 @@ function makeAnnouncer() {
   };
 }
 
-/** Milliseconds between two announcements. */
-const PAUSE = 2000;
-/** Milliseconds that a message is shown. */
-const SHOWN = 10_000;
+const PAUSE = 2000; // milliseconds between two announcements
+const SHOWN = 10_000; // milliseconds that a message is shown
 
 /** A message at the bottom of the page, with at most one action. @param {Say} say */
 function makeToast(say) {
@@ -964,10 +957,8 @@ function makeToast(say) {
   };
 }
 
-/** Milliseconds of a break that is not worth a message. */
-const SHORT_BREAK = 700;
-/** Milliseconds for which it says that the connection is back. */
-const BACK = 2000;
+const SHORT_BREAK = 700; // milliseconds of a break that is not worth a message
+const BACK = 2000; // milliseconds for which it says that the connection is back
 
 /** Say that the connection is lost and when it is tried again. The user can try at once.
  * @param {Say} say @param {(isLost: boolean) => void} onChange it is lost or back

@@ -190,14 +190,14 @@ def test_line_below_a_run_in_progress_says_what_it_does(page: Page) -> None:
         expect(visitor.conversation.locator("summary")).to_contain_text("Thought")
 
 
-RUNS = re.compile(r"/api/runs(\?|$)|/api/runs/[^/?]+$")
+RUNS = re.compile(r"/api/(runs|conversations)(\?|$)|/api/runs/[^/?]+$")
 
 
 def change_runs(route: Route, change: Callable[[dict[str, Any]], None]) -> None:
-    """Answer a request for a run, or for the list of runs, with other values."""
-    response = route.fetch()
+    """Answer a request for a run, or for a list of runs or conversations, with other values."""
+    response = route.fetch(headers={**route.request.headers, "if-none-match": ""})
     body = response.json()
-    for run in body.get("runs", [body]):
+    for run in body.get("runs") or body.get("conversations") or [body]:
         change(run)
     route.fulfill(response=response, json=body)
 

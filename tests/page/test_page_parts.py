@@ -275,8 +275,8 @@ def test_hidden_tab_closes_its_stream_and_resumes_when_shown(page: Page) -> None
         page.evaluate(HIDE)
         visitor.say("Write to Ada")
         expect(visitor.button("Stop")).to_be_visible()
-        with page.expect_response(lambda answer: "/api/runs/run_" in answer.url):
-            page.evaluate("window.hide(true)")  # without a stream, it polls
+        with page.expect_response(lambda answer: "/api/conversations" in answer.url):
+            page.evaluate("window.hide(true)")  # the stream is closed, and the list is polled
         stage.model.let()
         expect(page).to_have_title("(1) Write to Ada – argstream")
         expect(visitor.calls).to_have_count(0)

@@ -94,7 +94,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("web")
     given = {"sources": APP, "files": str(STATIC), "folder": str(folder)}
     [answer] = run_node_on("web_app.mjs", given)
-    assert {"argstream.js", "types/argstream.d.ts", "types/elements.d.ts"} <= set(answer["files"])
+    assert {"argstream.js", "types/client.d.ts", "types/elements.d.ts"} <= set(answer["files"])
     return Path(answer["built"])
 
 

@@ -16,7 +16,6 @@ from argstream import server
 from argstream.server import AgentServer, Limits
 from tests.server.raw import call
 from tests.server.talking import Client, agent_for, hosted, problem, talking
-from tests.support import hidden_ranges
 
 TOKEN = "a-token-nobody-guesses"
 FRIEND = "http://friend.example:3000"
@@ -196,14 +195,6 @@ def test_page_of_a_mounted_app_needs_no_user() -> None:
         for path in (SCRIPT, "/", "/api/session"):
             assert client.status(f"/agent{path}") == 200
         assert client.status("/agent/api/runs") == 403
-
-
-def test_table_of_hidden_characters_is_that_of_the_terminal() -> None:
-    text, last, ranges = MODULES["dom.js"].split("const RANGES = `")[1].split("`")[0], 0, []
-    for gap, _, more in (one.partition(".") for one in text.split()):
-        ranges.append((last + int(gap, 36), last + int(gap, 36) + int(more or "0", 36)))
-        last = ranges[-1][1]
-    assert ranges == hidden_ranges()
 
 
 # The text of the files

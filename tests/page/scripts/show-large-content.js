@@ -23,19 +23,19 @@ async (name) => {
   const slow = new RunView();
   let most = 0;
   for (let size = 0, looks = 0; looks < 50; looks += 1) {
-    const isDone = looks === 0 ? slow.show(run, () => false) : slow.update(run, [], () => false);
+    const isDone = slow.update(run, looks === 0 ? run.blocks : [], () => false);
     const now = slow.element.textContent.length + slow.element.querySelectorAll("*").length;
     most = Math.max(most, now - size);
     size = now;
     if (isDone) break;
   }
-  const view = new RunView();
+  const [view, blocks] = [new RunView(), [...run.blocks]];
   document.querySelector("#conversation").replaceChildren(view.element);
   const scroller = document.querySelector("#scroller");
   await new Promise((resolve) => {
     paint((hasTime) => {
       afterPainting(() => (scroller.scrollTop = scroller.scrollHeight));
-      const isDone = view.update(run, [], hasTime);
+      const isDone = view.update(run, blocks.splice(0), hasTime);
       if (isDone) resolve();
       return isDone;
     });

@@ -10,6 +10,6 @@ async (cause) => {
     { type: "run_resumed", cause, interrupted: [], note: "" },
     { type: "turn_started", turn: 1, attempt: 2 },
   ].forEach((event, n) => run.take({ seq: n + 1, time: n, event, arguments: [] }));
-  view.show(run);
+  view.update(run, run.blocks);
   return view.element.textContent;
 }

@@ -3,8 +3,7 @@ async ([input_tokens, output_tokens]) => {
   const { RunFooter } = await import(new URL("conversation.js", src).href);
   const bar = new RunFooter({ status: "completed", created: 0 }, {});
   const usage = { input_tokens, output_tokens };
-  const calls = new Map();
-  bar.show({ status: "completed", usage, calls, startedAt: 0, endedAt: 1, time: 1 });
+  bar.show({ status: "completed", usage, breaks: [], startedAt: 0, endedAt: 1, time: 1 });
   const tokens = bar.element.querySelector(".run-tokens");
   return [tokens.textContent, tokens.title];
 }

@@ -15,7 +15,7 @@ import {
   ServerProblem,
   parseJson,
   toJson,
-} from "../../../src/argstream/server/static/argstream.js";
+} from "../../../src/argstream/server/static/client.js";
 import "../../../src/argstream/server/static/tool-call.js";
 
 const client = new Client({ base: "http://localhost:8000", token: "secret" });

@@ -13,75 +13,17 @@
  *     });
  *     console.log((await done).status);
  *
- * In this order: types, Client and Following, Run and its blocks, streams, JSON.
+ * In this order: Client and Following, Run and its blocks, streams, JSON.
  */
 
-/** Types that are in types.d.ts.
- * @typedef {import("./types.js").JsonValue} JsonValue
- * @typedef {import("./types.js").JsonObject} JsonObject
- * @typedef {import("./types.js").JsonPath} JsonPath
- * @typedef {import("./types.js").JsonKind} JsonKind
- * @typedef {import("./types.js").RunStatus} RunStatus
- * @typedef {import("./types.js").RunMode} RunMode
- * @typedef {import("./types.js").CallKind} CallKind
- * @typedef {import("./types.js").InvalidVerdict} InvalidVerdict
- * @typedef {import("./types.js").Verdict} Verdict
- * @typedef {import("./types.js").ApprovalOutcome} ApprovalOutcome
- * @typedef {import("./types.js").ApprovalScope} ApprovalScope
- * @typedef {import("./types.js").Usage} Usage
- * @typedef {import("./types.js").ArgumentsError} ArgumentsError
- * @typedef {import("./types.js").OfWords} OfWords
- * @typedef {import("./types.js").TextDelta} TextDelta
- * @typedef {import("./types.js").ThinkingStarted} ThinkingStarted
- * @typedef {import("./types.js").ThinkingDelta} ThinkingDelta
- * @typedef {import("./types.js").ThinkingCompleted} ThinkingCompleted
- * @typedef {import("./types.js").OfCall} OfCall
- * @typedef {import("./types.js").ToolCallStarted} ToolCallStarted
- * @typedef {import("./types.js").ToolArgsDelta} ToolArgsDelta
- * @typedef {import("./types.js").ToolArgsCompleted} ToolArgsCompleted
- * @typedef {import("./types.js").ToolArgsInvalid} ToolArgsInvalid
- * @typedef {import("./types.js").ApprovalRequested} ApprovalRequested
- * @typedef {import("./types.js").ApprovalDecided} ApprovalDecided
- * @typedef {import("./types.js").ToolExecutionStarted} ToolExecutionStarted
- * @typedef {import("./types.js").ToolOutputDelta} ToolOutputDelta
- * @typedef {import("./types.js").ToolCallCompleted} ToolCallCompleted
- * @typedef {import("./types.js").ToolCallFailed} ToolCallFailed
- * @typedef {import("./types.js").CallEvent} CallEvent
- * @typedef {import("./types.js").ArgumentStarted} ArgumentStarted
- * @typedef {import("./types.js").ArgumentDelta} ArgumentDelta
- * @typedef {import("./types.js").ArgumentCompleted} ArgumentCompleted
- * @typedef {import("./types.js").ArgumentEvent} ArgumentEvent
- * @typedef {import("./types.js").TurnStarted} TurnStarted
- * @typedef {import("./types.js").TurnCompleted} TurnCompleted
- * @typedef {import("./types.js").RunStarted} RunStarted
- * @typedef {import("./types.js").RunPaused} RunPaused
- * @typedef {import("./types.js").RunResumed} RunResumed
- * @typedef {import("./types.js").RunCompleted} RunCompleted
- * @typedef {import("./types.js").RunFailed} RunFailed
- * @typedef {import("./types.js").RunStopped} RunStopped
- * @typedef {import("./types.js").RunEnd} RunEnd
- * @typedef {import("./types.js").StreamFailed} StreamFailed
- * @typedef {import("./types.js").Seen} Seen
- * @typedef {import("./types.js").TextSnapshot} TextSnapshot
- * @typedef {import("./types.js").ThinkingSnapshot} ThinkingSnapshot
- * @typedef {import("./types.js").CallSnapshot} CallSnapshot
- * @typedef {import("./types.js").RunSnapshot} RunSnapshot
- * @typedef {import("./types.js").RunEvent} RunEvent
- * @typedef {import("./types.js").EventFrame} EventFrame
- * @typedef {import("./types.js").SnapshotFrame} SnapshotFrame
- * @typedef {import("./types.js").Frame} Frame
- * @typedef {import("./types.js").RunInfo} RunInfo
- * @typedef {import("./types.js").ConversationInfo} ConversationInfo
- * @typedef {import("./types.js").ConversationList} ConversationList
- * @typedef {import("./types.js").RunDetails} RunDetails
- * @typedef {import("./types.js").Decision} Decision
- * @typedef {import("./types.js").Connection} Connection
- * @typedef {import("./types.js").Handlers} Handlers
- * @typedef {import("./types.js").Retrying} Retrying
- * @typedef {import("./types.js").Starting} Starting
- * @typedef {import("./types.js").ClientOptions} ClientOptions
- * @typedef {import("./types.js").Asking} Asking
- * @typedef {import("./types.js").Opening} Opening */
+/** @import {
+ *   JsonValue, JsonObject, JsonPath, JsonKind, RunStatus, RunMode, Verdict, Usage, ArgumentsError,
+ *   OfWords, TextDelta, ThinkingDelta, ThinkingCompleted, OfCall, ApprovalRequested,
+ *   ApprovalDecided, CallEvent, ArgumentEvent, TurnStarted, TurnCompleted, RunStarted, RunPaused,
+ *   RunResumed, RunFailed, RunEnd, StreamFailed, TextSnapshot, ThinkingSnapshot, CallSnapshot,
+ *   RunSnapshot, RunEvent, EventFrame, Frame, RunInfo, ConversationList, RunDetails, Decision,
+ *   Connection, Handlers, Retrying, Starting, ClientOptions, Asking, Opening
+ * } from "./types.js" */
 
 const EVENTS = { accept: "text/event-stream" };
 /** What was said before a run is in the runs before it. */
@@ -458,11 +400,9 @@ function tell(handlers, name, words) {
   try {
     handler?.(...words);
   } catch (error) {
-    if (typeof reportError === "function") reportError(error);
-    else
-      queueMicrotask(() => {
-        throw error;
-      });
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }
 
@@ -554,9 +494,7 @@ function secondsOf(header) {
  *   callIds: string[] }} Break */
 
 const STATUSES = /** @type {const} */ ({
-  run_completed: "completed",
-  run_failed: "failed",
-  run_stopped: "stopped",
+  run_completed: "completed", run_failed: "failed", run_stopped: "stopped",
 });
 
 /**
@@ -582,10 +520,7 @@ export class Run {
   turns = 0;
   /** Of complete turns; of all turns if the run failed or was stopped. @type {Usage} */
   usage = {
-    input_tokens: null,
-    output_tokens: null,
-    cache_read_tokens: null,
-    cache_write_tokens: null,
+    input_tokens: null, output_tokens: null, cache_read_tokens: null, cache_write_tokens: null,
     reasoning_tokens: null,
   };
   /** Why the last turn ended. @type {string | null} */
@@ -602,9 +537,6 @@ export class Run {
   /** Of the last record. It never decreases. */
   time = 0;
 
-  /** The newest text or thinking with each number and parent.
-   * @type {Map<string, Text | Thinking>} */
-  #texts = new Map();
   #nextKey = 0;
   /** @type {Set<Block>} */ #changed = new Set();
   #handlers;
@@ -675,12 +607,7 @@ export class Run {
       case "turn_completed":
         return this.#endTurn(event);
       case "run_started":
-        this.runId = event.run_id;
-        this.prompt = event.prompt;
-        this.history = event.history;
-        this.user = event.user;
-        this.mode = event.mode;
-        this.startedAt = this.#now;
+        this.#describe(event, this.#now);
         break;
       case "run_paused":
         return this.#pause(event);
@@ -741,29 +668,23 @@ export class Run {
 
   /** @param {RunSnapshot} snapshot @param {ArgumentEvent[]} views */
   #restore(snapshot, views) {
-    this.runId = snapshot.run_id;
-    this.startedAt = snapshot.started_at;
+    this.#describe(snapshot, snapshot.started_at);
     this.endedAt = snapshot.ended_at;
     this.conversationId = snapshot.conversation_id || this.conversationId;
     this.agent = snapshot.agent || this.agent;
-    this.mode = snapshot.mode;
-    this.user = snapshot.user;
-    this.prompt = snapshot.prompt;
-    this.history = snapshot.history;
     this.turns = snapshot.turns;
     this.usage = snapshot.usage;
     this.stopReason = snapshot.stop_reason;
     this.turnTimes = [];
     this.breaks = snapshot.breaks.map(({ cause, started_at, ended_at, call_ids }) => (
       { cause, startedAt: started_at, endedAt: ended_at, callIds: call_ids }));
-    this.#texts.clear();
     this.calls.clear();
     for (const [place, seen] of snapshot.blocks.entries()) {
       if (!isAbout(seen, this.blocks[place])) this.#dropFrom(place);
       const known = this.blocks[place];
       const block = known ?? this.#start(seen);
       if (!known) block.snapshotAt = this.time;
-      this.#index(block);
+      if (block.type === "call") this.calls.set(block.callId, block);
       this.#update(block, seen, seen.type === "call" ? treeIn(seen, views) : null);
       this.#restoreTimes(block, seen);
     }
@@ -785,6 +706,11 @@ export class Run {
   }
 
   // Turns and the run
+
+  /** @param {RunStarted | RunSnapshot} about @param {Time} startedAt */
+  #describe({ run_id: runId, prompt, history, user, mode }, startedAt) {
+    Object.assign(this, { runId, prompt, history, user, mode, startedAt });
+  }
 
   /** @param {TurnStarted} event */
   #startTurn({ turn, attempt }) {
@@ -882,23 +808,20 @@ export class Run {
       : new Thinking(key, told);
     block.startedAt = block.lastTextAt = this.#now;
     this.blocks.push(block);
-    this.#index(block);
     this.#changed.add(block);
-    if (block.type === "call") this.#tell("onToolStart", block);
+    if (block.type !== "call") return block;
+    this.calls.set(block.callId, block);
+    this.#tell("onToolStart", block);
     return block;
-  }
-
-  /** @param {Block} block */
-  #index(block) {
-    if (block.type === "call") this.calls.set(block.callId, block);
-    else this.#texts.set(`${block.block} ${block.parentId ?? ""}`, block);
   }
 
   /** Returns the block that an event continues, or starts it: no event reports the start of a text.
    * @param {TextDelta | ThinkingDelta | ThinkingCompleted} event */
   #openText({ type, block, parent_id }) {
-    const known = this.#texts.get(`${block} ${parent_id ?? ""}`);
-    if (known && !known.isLost) return known;
+    const known = this.blocks.findLast((one) => {
+      return one.type !== "call" && one.block === block && one.parentId === parent_id;
+    });
+    if (known && known.type !== "call" && !known.isLost) return known;
     const kind = type === "text_delta" ? "text" : "thinking";
     const started = this.#start({ type: kind, block, parent_id, turn: this.turns });
     return /** @type {Text | Thinking} */ (started);

@@ -1,30 +1,29 @@
 import {
   afterPainting, BlockChunks, button, copyText, countOf, durationWords, exactly, icon, isMissing,
-  isRunOver, linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+  isRunOver, linesOf, make, oneLine, paint, part, problemWords, sentence, setAttribute, setText,
+  visibleLine,
 } from "./dom.js";
 import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
-/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
+/** @import { Block, Call, Client, Following, Run } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
 /** @import { MarkdownView } from "./markdown.js" */
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
+/** @import { Connection, ConversationInfo, Decision, Handlers, RunInfo } from "./types.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
-// In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
+// In this order: Conversation, approvals, RunSection, RunFooter, RunView and the views of blocks,
 // Scrolling.
 
-/** Runs that are shown at first, and by each press of "Show earlier messages". */
-const PAGE = 10;
+const PAGE = 10; // runs that are shown at first, and by each press of "Show earlier messages"
 const MOST_RUNS = 1000;
-const EARLIER = "Show earlier messages";
 /** Milliseconds to wait for the content of all runs, so that nothing moves once it is visible. */
 const FIRST_PAINT = 2000;
 
 /**
  * @typedef {object} ConversationOptions
  * @property {Client} client
- * @property {Scrolling} scrolling
  * @property {(sentence: string) => void} say announces it to screen readers
  * @property {() => void} onState
  * @property {(connection: Connection) => void} onConnection
@@ -42,6 +41,7 @@ export class Conversation {
     this.#options = options;
     this.#sectionOptions = {
       ...options,
+      scrolling: this.#scrolling,
       onState: () => this.#changed(),
       onSend: (message, replaces) => this.send(message, replaces),
     };
@@ -51,12 +51,14 @@ export class Conversation {
   id = "";
 
   #options;
+  #scrolling = new Scrolling();
   #element = part("conversation", HTMLElement);
-  #approvals = new ApprovalBar(() => this.goToAsking());
+  #showPending = makeApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
-  #earlier = button(EARLIER, "quiet earlier", () => this.#showEarlier());
+  /** Runs that are not shown yet. @type {RunInfo[]} */ #before = [];
+  #earlier = button("Show earlier messages", "quiet earlier", () => this.#showEarlier());
   /** @type {RunSection[]} */ #sections = [];
   /** Increases with each conversation that is opened, to discard late answers about another one. */
   #visit = 0;
@@ -68,7 +70,7 @@ export class Conversation {
 
   /** The number of calls that wait for a decision. */
   get asking() {
-    return this.#sections.reduce((sum, section) => sum + section.asking.length, 0);
+    return this.#sections.reduce((sum, section) => sum + section.asking, 0);
   }
 
   /** Whether the arguments of a call were edited, and the edits were not sent. */
@@ -84,7 +86,7 @@ export class Conversation {
   }
 
   get title() {
-    return this.#failure || (this.#sections.at(-1)?.title ?? "");
+    return this.#failure || (this.section?.title ?? "");
   }
 
   /** The newest run. */
@@ -120,8 +122,8 @@ export class Conversation {
     if (this.id === id && this.#sections.length > 0 && this.#goTo(runId)) return;
     const visit = this.#leave(id);
     try {
-      const limit = runId === "" ? PAGE + 1 : MOST_RUNS;
-      await this.#load(visit, await this.#options.client.runs({ conversation: id, limit }), runId);
+      const infos = await this.#options.client.runs({ conversation: id, limit: MOST_RUNS });
+      await this.#load(visit, infos, runId);
     } catch (problem) {
       this.#fail(visit, problem, "Conversation not found");
     }
@@ -170,7 +172,7 @@ export class Conversation {
     }
     if (this.#sections.length === 0) this.#element.replaceChildren();
     this.#append(section);
-    this.#options.scrolling.toEnd();
+    this.#scrolling.toEnd();
     this.#changed();
     return true;
   }
@@ -183,13 +185,9 @@ export class Conversation {
   /** Apply what the list of conversations reports: runs that were started or deleted elsewhere.
    * @param {ConversationInfo | null} info null if it is not listed any more */
   async notice(info) {
-    const last = this.#sections.at(-1);
-    if (last === undefined || last.isLost || this.#isSending || this.id === "") return;
+    if ((this.section?.isLost ?? true) || this.#isSending || this.id === "") return;
     const known = info === null ? undefined : this.#find(info.run);
-    if (info !== null && known !== undefined) {
-      known.notice(info);
-      return;
-    }
+    if (info !== null && known !== undefined) return known.notice(info);
     const visit = this.#visit;
     const { client } = this.#options;
     const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
@@ -204,9 +202,9 @@ export class Conversation {
   /** Move the focus to the next pending call, after the one that has it.
    * @returns {boolean} false if there is none */
   goToAsking() {
-    const calls = this.#pending.map(({ element }) => element);
-    const at = calls.findIndex((call) => call.matches(":focus-within"));
-    const next = this.#pending[(at + 1) % calls.length];
+    const pending = this.#pending;
+    const at = pending.findIndex(({ element }) => element.matches(":focus-within"));
+    const next = pending[(at + 1) % pending.length];
     return next !== undefined && next.section.goTo(next.element);
   }
 
@@ -218,9 +216,9 @@ export class Conversation {
 
   #changed() {
     for (const section of this.#sections) {
-      section.setNewest(this.id !== "" && section === this.#sections.at(-1));
+      section.setNewest(this.id !== "" && section === this.section);
     }
-    this.#approvals.show(this.#pending);
+    this.#showPending(this.#pending);
     this.#options.onState();
   }
 
@@ -243,8 +241,8 @@ export class Conversation {
     const kept = withoutReplaced(infos);
     const target = replacementOf(infos, runId);
     const at = runId === "" ? kept.length : kept.findIndex((info) => info.run === target);
-    const first = Math.max(0, Math.min(kept.length - PAGE, at));
-    this.#sections = kept.slice(first).map((info) => this.#begun(info));
+    this.#before = kept.splice(0, Math.max(0, Math.min(kept.length - PAGE, at)));
+    this.#sections = kept.map((info) => this.#begun(info));
     if (this.#sections.length === 0) {
       this.#failAs("Conversation not found");
       return;
@@ -252,8 +250,8 @@ export class Conversation {
     await allShown(this.#sections);
     if (visit !== this.#visit) return;
     const elements = this.#sections.map((section) => section.element);
-    this.#element.replaceChildren(...(first > 0 ? [this.#earlier] : []), ...elements);
-    if (runId === "") this.#options.scrolling.toEnd();
+    this.#element.replaceChildren(...(this.#before.length > 0 ? [this.#earlier] : []), ...elements);
+    if (runId === "") this.#scrolling.toEnd();
     else this.#goTo(target);
     if (target !== runId) this.#find(target)?.showAttempt();
     this.#changed();
@@ -262,31 +260,17 @@ export class Conversation {
   async #showEarlier() {
     const visit = this.#visit;
     const [oldest] = this.#sections;
-    if (oldest === undefined) return;
+    const sections = this.#before.splice(-PAGE).map((info) => this.#begun(info));
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
-    try {
-      const infos = await this.#options.client.runs({ conversation: this.id, limit: MOST_RUNS });
-      if (visit !== this.#visit) return;
-      const before = withoutReplaced(infos).filter(
-        (info) => info.created <= oldest.created && !this.#find(info.run),
-      );
-      const sections = before.slice(-PAGE).map((info) => this.#begun(info));
-      await allShown(sections);
-      if (visit !== this.#visit) return;
-      this.#sections.unshift(...sections);
-      const isLast = before.length <= PAGE;
-      this.#options.scrolling.keepPlace(oldest.element, () => {
-        oldest.element.before(...sections.map((section) => section.element));
-        if (isLast) this.#earlier.remove();
-      });
-      (sections.at(-1) ?? oldest).element.focus({ preventScroll: true });
-      this.#earlier.textContent = EARLIER;
-    } catch (problem) {
-      this.#options.say(visibleLine(problemWords(problem)));
-      this.#earlier.textContent = visibleLine(`${EARLIER} (${problemWords(problem)})`);
-    } finally {
-      this.#earlier.ariaDisabled = "false";
-    }
+    await allShown(sections);
+    this.#earlier.ariaDisabled = "false";
+    if (visit !== this.#visit || oldest === undefined) return;
+    this.#sections.unshift(...sections);
+    this.#scrolling.keepPlace(oldest.element, () => {
+      oldest.element.before(...sections.map((section) => section.element));
+      if (this.#before.length === 0) this.#earlier.remove();
+    });
+    sections.at(-1)?.element.focus({ preventScroll: true });
   }
 
   /** @param {RunInfo} info */
@@ -298,7 +282,7 @@ export class Conversation {
 
   /** @param {RunSection} section */
   #append(section) {
-    const replaced = section.replaces === "" ? undefined : this.#find(section.replaces);
+    const replaced = this.#find(section.replaces);
     replaced?.close();
     replaced?.element.remove();
     this.#sections = [...this.#sections.filter((one) => one !== replaced), section];
@@ -315,7 +299,7 @@ export class Conversation {
     if (runId === "") return true;
     const section = this.#find(runId);
     if (section === undefined || !section.element.isConnected) return false;
-    this.#options.scrolling.toStart(section.element);
+    this.#scrolling.toStart(section.element);
     section.element.focus({ preventScroll: true });
     return true;
   }
@@ -379,107 +363,97 @@ const CHECK_EVERY = 100;
 
 /** @typedef {{ section: RunSection, element: ToolCallElement }} Pending */
 
-/** The bar below the conversation. It is shown while a pending call is out of sight. */
-class ApprovalBar {
-  /** @param {() => void} onReview */
-  constructor(onReview) {
-    const review = button("Review", "small", onReview);
-    review.title = "Alt+A";
-    review.ariaKeyShortcuts = "Alt+A";
-    this.#element = make(
-      "div",
-      { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
-      icon("paused"),
-      this.#words,
-      review,
-      this.#all,
-    );
-    this.#main.append(this.#element, this.#dialog);
-    this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
-  }
-
-  #all = button("Approve all", "small approve-all", () => this.#open());
-  #element;
-  #main = part("main", HTMLElement);
-  #words = make("span", { class: "approvals-words" });
-  #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
-  /** @type {Pending[]} */ #pending = [];
-  /** @type {WeakSet<Element>} */ #unseen = new WeakSet();
-  /** @type {ReturnType<typeof setInterval> | undefined} */ #checking;
-  #observer = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) this.#unseen.delete(target);
-        else this.#unseen.add(target);
-      }
-      this.#place();
-    },
-    { root: part("scroller", HTMLElement), rootMargin: "-96px 0px" }, // an edge is not enough
+/** Make the bar below the conversation. It is shown while a pending call is out of sight.
+ * @param {() => void} onReview @returns {(pending: Pending[]) => void} takes what is pending */
+function makeApprovalBar(onReview) {
+  const main = part("main", HTMLElement);
+  const dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
+  const words = make("span", { class: "approvals-words" });
+  const review = button("Review", "small", onReview);
+  review.title = review.ariaKeyShortcuts = "Alt+A";
+  const all = button("Approve all", "small approve-all", () => openChecklist(dialog, pending));
+  const bar = make(
+    "div", { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
+    icon("paused"), words, review, all,
   );
-
-  /** @param {Pending[]} pending */
-  show(pending) {
-    this.#pending = pending;
-    this.#observer.disconnect();
-    for (const { element } of pending) this.#observer.observe(element);
-    this.#place();
-    this.#all.hidden = pending.length < 2;
-    setText(this.#words, `${countOf(pending.length, "approval")} needed`);
-    if (pending.length === 0) this.#dialog.close();
-  }
-
+  main.append(bar, dialog);
+  /** @type {Pending[]} */
+  let pending = [];
+  /** @type {WeakSet<Element>} */
+  const unseen = new WeakSet();
   /** Show the bar for calls out of sight. One in sight has its own buttons at the lower edge. */
-  #place() {
-    const unseen = this.#pending.filter(({ element }) => this.#unseen.has(element)).length;
-    this.#element.hidden = unseen === 0;
-    this.#main.classList.toggle("is-asking", unseen < this.#pending.length);
-  }
+  const place = () => {
+    const count = pending.filter(({ element }) => unseen.has(element)).length;
+    bar.hidden = count === 0;
+    main.classList.toggle("is-asking", count < pending.length);
+  };
+  /** @param {IntersectionObserverEntry[]} entries */
+  const look = (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) unseen.delete(target);
+      else unseen.add(target);
+    }
+    place();
+  };
+  const root = part("scroller", HTMLElement);
+  const observer = new IntersectionObserver(look, { root, rootMargin: "-96px 0px" }); // not an edge
+  return (shown) => {
+    pending = shown;
+    observer.disconnect();
+    for (const { element } of pending) observer.observe(element);
+    place();
+    all.hidden = pending.length < 2;
+    setText(words, `${countOf(pending.length, "approval")} needed`);
+    if (pending.length === 0) dialog.close();
+  };
+}
 
-  /** Open the checklist of what is pending now. Calls that come later are not in it. */
-  #open() {
-    const opened = performance.now();
-    const rows = this.#pending.map((pending) => {
-      return checkedCall(pending, () => {
-        this.#dialog.close();
-        pending.section.goTo(pending.element);
-      });
+/** Open the checklist of what is pending now. Calls that come later are not in it.
+ * @param {HTMLDialogElement} dialog @param {Pending[]} pending */
+function openChecklist(dialog, pending) {
+  const opened = performance.now();
+  const rows = pending.map((one) => {
+    return checkedCall(one, () => {
+      dialog.close();
+      one.section.goTo(one.element);
     });
-    const problem = make("p", { class: "checklist-problem", role: "alert" });
-    let isSending = false;
-    const check = () => {
-      const checked = rows.filter((row) => row.check());
-      setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
-      const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
-      approve.ariaDisabled = String(!isReady);
-      return isReady ? checked : [];
-    };
-    const press = async () => {
-      const checked = check();
-      isSending = checked.length > 0;
-      try {
-        for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
-          const decisions = some.map(({ callId, decision }) => [callId, decision]);
-          await section.decide(Object.fromEntries(decisions));
-        }
-        if (isSending) this.#dialog.close();
-      } catch (error) {
-        problem.textContent = visibleLine(problemWords(error));
+  });
+  const problem = make("p", { class: "checklist-problem", role: "alert" });
+  let isSending = false;
+  const check = () => {
+    const checked = rows.filter((row) => row.check());
+    setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
+    const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
+    approve.ariaDisabled = String(!isReady);
+    return isReady ? checked : [];
+  };
+  const press = async () => {
+    const checked = check();
+    isSending = checked.length > 0;
+    try {
+      for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
+        const decisions = some.map(({ callId, decision }) => [callId, decision]);
+        await section.decide(Object.fromEntries(decisions));
       }
-      isSending = false;
-    };
-    const approve = button("Approve", "small primary", press);
-    const cancel = button("Cancel", "small", () => this.#dialog.close());
-    this.#dialog.replaceChildren(
-      make("h2", { id: "checklist-title", text: "Approve these calls?" }),
-      make("ul", {}, ...rows.map((row) => row.element)),
-      problem,
-      make("div", { class: "checklist-actions" }, cancel, approve),
-    );
-    for (const { element } of this.#pending) element.open = true; // or it would not be painted
-    check();
-    this.#checking = setInterval(check, CHECK_EVERY);
-    this.#dialog.showModal();
-  }
+      if (isSending) dialog.close();
+    } catch (error) {
+      problem.textContent = visibleLine(problemWords(error));
+    }
+    isSending = false;
+  };
+  const approve = button("Approve", "small primary", press);
+  const cancel = button("Cancel", "small", () => dialog.close());
+  dialog.replaceChildren(
+    make("h2", { id: "checklist-title", text: "Approve these calls?" }),
+    make("ul", {}, ...rows.map((row) => row.element)),
+    problem,
+    make("div", { class: "checklist-actions" }, cancel, approve),
+  );
+  for (const { element } of pending) element.open = true; // or it would not be painted
+  check();
+  const checking = setInterval(check, CHECK_EVERY);
+  dialog.addEventListener("close", () => clearInterval(checking), { once: true });
+  dialog.showModal();
 }
 
 /** Return a row of the checklist. It can be checked once the card of the call is painted whole.
@@ -502,7 +476,7 @@ function checkedCall({ section, element: card }, onReview) {
   };
   const review = button("Review", "small quiet", onReview);
   const element = make("li", {}, make("label", {}, box, name, primary, size, note), review);
-  /** @type {import("./argstream.js").Decision} */
+  /** @type {Decision} */
   const decision = { decision: "approve", digest };
   return { section, element, callId: call.callId, decision, check };
 }
@@ -514,17 +488,12 @@ function checkedCall({ section, element: card }, onReview) {
  * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
  *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
  */
-/** @typedef {ConversationOptions & { onSend: Conversation["send"] }} SectionOptions */
+/** @typedef {ConversationOptions & { scrolling: Scrolling, onSend: Conversation["send"] }} SectionOptions */
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
-/** Characters of a prompt in a title. */
-const TITLE = 80;
-/** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
-const HIDDEN_FOR = 30_000;
-const POLL_EVERY = 15_000;
-/** Milliseconds between two questions whether a process has resumed the run. */
-const ASK_DRIVER = 2000;
+const TITLE = 80; // characters of a prompt in a title
+const HIDDEN_FOR = 30_000; // milliseconds after which a hidden tab closes its connection
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
 /** One run in a conversation: the message, what the agent does, how it ended, and the footer.
@@ -542,10 +511,8 @@ export class RunSection {
   /** The run that it replaces, or "". */
   replaces = "";
   status = "running";
-  /** When it started, in seconds since 1970. */
-  created = 0;
-  /** The IDs of the calls that wait for a decision. @type {string[]} */
-  asking = [];
+  /** How many calls wait for a decision. */
+  asking = 0;
   /** Whether it was deleted elsewhere. */
   isLost = false;
   /** Resolved when something of it is painted, or nothing can be.
@@ -555,10 +522,10 @@ export class RunSection {
   heard = Promise.withResolvers();
 
   #options;
-  #view = new RunView((decisions) => this.decide(decisions));
+  #view = new RunView();
   #heading = make("h2", { class: "unseen" });
   #prompt = make("div", { class: "prompt", dir: "auto" });
-  #edit = button("Edit message", "small quiet edit-message", () => this.#editMessage());
+  #edit = button("Edit message", "small quiet edit-message run-again", () => this.#editMessage());
   #attemptButton = button("Show earlier attempt", "small quiet show-attempt", () =>
     this.showAttempt(),
   );
@@ -569,8 +536,8 @@ export class RunSection {
   /** What a replay shows in place of the blocks. */
   #panel = make("div", { class: "run-panels" });
   #live = make("div", { class: "live" });
-  /** @type {Inspector | null} */ #inspector = null;
-  /** @type {Replay | null} */ #replay = null;
+  /** @type {Inspector | null} */ inspector = null;
+  /** @type {Replay | null} */ replay = null;
   /** @type {Following | null} */ #following = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
   /** The earlier attempt, once it was opened. @type {RunSection | null} */
@@ -579,14 +546,12 @@ export class RunSection {
   /** @type {Run | null} */ #shownRun = null;
   /** @type {Set<Block>} */ #changed = new Set();
   #isClosed = false;
-  #isNewest = false;
   #isSending = false;
   #isStoppedHere = false;
   /** What the page was told last. */
   #state = "";
   #isDisconnected = false;
   #isUndriven = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #asked;
   /** Calls whose approval was announced. @type {Set<string>} */
   #told = new Set();
 
@@ -595,7 +560,7 @@ export class RunSection {
     onChange: (run, blocks) => this.#mark(run, blocks),
     onFrame: (frame) => {
       if (frame.event !== undefined) this.#setUndriven(false);
-      this.#inspector?.take(frame);
+      this.inspector?.take(frame);
     },
     onConnection: (connection) => this.#options.onConnection(connection),
   };
@@ -606,7 +571,6 @@ export class RunSection {
   begin(info, following) {
     this.runId = info.run;
     this.status = info.status;
-    this.created = info.created;
     this.replaces = info.replaces ?? "";
     this.#footer = new RunFooter(info, {
       copied: () => answerOf(this.#run),
@@ -614,29 +578,24 @@ export class RunSection {
       onTimeline: () => this.toggleTimeline(),
       onReplay: () => this.toggleReplay(),
     });
-    this.#live.append(make("h3", { class: "unseen", text: "Answer" }), this.#view.element);
+    this.#live.append(make("h3", { class: "unseen", text: "Answer" }));
     this.#showPrompt(info.prompt);
     if (this.replaces !== "") this.element.append(this.#attemptButton);
     this.element.append(
       ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
       ...[this.#footer.element, this.#footer.live],
     );
-    this.#showActions();
     this.#follow(following);
     if (info.is_driven === false) this.#setUndriven(info.status === "running");
   }
 
-  /** @param {Pick<RunInfo, "status" | "is_driven">} info */
-  notice({ status, is_driven }) {
+  /** @param {ConversationInfo} info */
+  notice({ status, is_driven, pending }) {
     this.#setUndriven(status === "running" && !is_driven);
-  }
-
-  get isInspected() {
-    return this.#inspector !== null;
-  }
-
-  get isReplayed() {
-    return this.#replay !== null;
+    if (!document.hidden) return; // its stream knows more
+    this.status = status;
+    this.asking = pending;
+    this.#options.onState();
   }
 
   /** @param {DecisionEvent["decisions"]} decisions */
@@ -651,19 +610,19 @@ export class RunSection {
 
   /** Open the timeline beside the conversation, or close it. */
   toggleTimeline() {
-    if (this.#inspector !== null) {
-      this.#inspector.close();
+    if (this.inspector !== null) {
+      this.inspector.close();
       return;
     }
     this.#try(async () => {
       const { openInspector } = await import("./inspector.js");
       const onClose = () => {
-        this.#inspector = null;
+        this.inspector = null;
         this.#options.onState();
       };
       const about = { client: this.#options.client, runId: this.runId, run: this.#run };
       const onGoTo = (/** @type {Call} */ call) => this.#show(call);
-      this.#inspector = openInspector({ ...about, onGoTo, onClose });
+      this.inspector = openInspector({ ...about, onGoTo, onClose });
     });
   }
 
@@ -672,10 +631,10 @@ export class RunSection {
     if (this.#leaveReplay()) return;
     this.#try(async () => {
       const { openReplay } = await import("./replay.js");
-      if (this.#replay !== null) return; // pressed twice while it was loaded
+      if (this.replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
       const onClose = () => {
-        this.#replay = null;
+        this.replay = null;
         this.#live.hidden = false;
         scrolling.follow(null);
         this.#options.onState();
@@ -684,7 +643,7 @@ export class RunSection {
       const makeView = () => new RunView();
       const onChange = () => scrolling.expect();
       const about = { client, runId: this.runId, place: this.#panel };
-      const replay = (this.#replay = openReplay({ ...about, makeView, onChange, onClose }));
+      const replay = (this.replay = openReplay({ ...about, makeView, onChange, onClose }));
       scrolling.follow({ element: replay.stage, end: () => replay.end });
     });
   }
@@ -702,8 +661,8 @@ export class RunSection {
 
   /** @returns {boolean} whether there was a replay */
   #leaveReplay() {
-    if (this.#replay === null) return false;
-    this.#replay.close();
+    if (this.replay === null) return false;
+    this.replay.close();
     return true;
   }
 
@@ -717,25 +676,22 @@ export class RunSection {
 
   /** @param {boolean} isConnected whether the server can be reached */
   setConnected(isConnected) {
-    // The server may have been restarted, and the process of the run with it.
-    if (isConnected && this.#isDisconnected) this.askDriver();
     this.#isDisconnected = !isConnected;
     this.#showStale();
   }
 
   close() {
     this.#isClosed = true;
-    clearTimeout(this.#asked);
     this.#unfollow();
     this.#footer?.close();
-    this.#inspector?.close();
+    this.inspector?.close();
     this.#leaveReplay();
     this.#attempt?.close();
   }
 
   /** The beginning of the message. */
   get title() {
-    const words = this.#words.slice(0, 200).trim().replaceAll(/[ \t\r\n]+/g, " ");
+    const words = oneLine(this.#words.slice(0, 200));
     const letters = [...words]; // do not cut a surrogate pair
     return letters.length > TITLE ? `${letters.slice(0, TITLE).join("")}…` : words;
   }
@@ -751,9 +707,11 @@ export class RunSection {
 
   /** @param {boolean} isNewest only the newest run can be retried, and its message edited */
   setNewest(isNewest) {
-    this.#isNewest = isNewest;
     this.element.classList.toggle("is-newest", isNewest);
-    this.#showActions();
+    // Whether the server would let a new run replace this one.
+    const isReplaceable = isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
+    this.element.classList.toggle("is-replaceable", isReplaceable);
+    if (!isReplaceable) this.#ask.querySelector("form")?.remove();
   }
 
   /** Move the focus to one of its calls, and show the call if it is hidden.
@@ -818,26 +776,12 @@ export class RunSection {
   }
 
   /** A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for
-   * a while closes its stream and polls the status, and reconnects as soon as it is visible. */
+   * a while closes its stream, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
-    if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
+    if (document.hidden) this.#resting = setTimeout(() => this.#following?.pause(), HIDDEN_FOR);
     else this.#following?.resume();
   };
-
-  async #rest() {
-    this.#following?.pause();
-    try {
-      const info = await this.#options.client.run(this.runId);
-      this.status = info.status;
-      this.asking = info.pending.map((request) => request.call_id);
-      this.#options.onState();
-    } catch {
-      // It is asked again, and reported when the tab is visible.
-    }
-    if (this.#following === null || !document.hidden || this.isOver) return;
-    this.#resting = setTimeout(() => this.#rest(), POLL_EVERY);
-  }
 
   /** @param {Run} run @param {readonly Block[]} blocks */
   #mark(run, blocks) {
@@ -853,11 +797,15 @@ export class RunSection {
     const run = this.#run;
     if (run === null || this.#footer === null) return true; // `begin` was not called yet
     if (this.#isClosed) return true;
-    const isShown =
-      run === this.#shownRun
-        ? this.#view.update(run, this.#changed, hasTime)
-        : this.#view.show(run, hasTime);
     const wasKnown = this.#shownRun !== null;
+    const isSame = run === this.#shownRun;
+    if (!isSame) {
+      this.#view.element.remove();
+      this.#view = new RunView((decisions) => this.decide(decisions), run.blocks.length);
+      this.#live.append(this.#view.element);
+      this.#showStale();
+    }
+    const isShown = this.#view.update(run, isSame ? this.#changed : run.blocks, hasTime);
     this.#shownRun = run;
     this.#changed.clear();
     this.#showPrompt(run.prompt);
@@ -877,19 +825,6 @@ export class RunSection {
     this.#heading.textContent = visibleLine(`You: ${this.title}`);
     this.#prompt.replaceChildren(make("span", { text: prompt }));
     if (prompt.length > LONG_PROMPT) this.#prompt.tabIndex = 0;
-  }
-
-  #showActions() {
-    // Whether the server would let a new run replace this one.
-    const isReplaceable =
-      this.#isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
-    this.#edit.hidden = !isReplaceable;
-    const hasRetry = !this.#end.hidden; // above
-    this.#footer?.offer({ retry: isReplaceable && !hasRetry, panels: !this.#isNewest });
-    for (const one of this.#end.querySelectorAll(".run-again")) {
-      one.toggleAttribute("hidden", !isReplaceable);
-    }
-    if (!isReplaceable) this.#ask.querySelector("form")?.remove();
   }
 
   /** Start the next run, or one that replaces this one.
@@ -966,7 +901,6 @@ export class RunSection {
     if (buttons.length > 0) this.#end.append(make("div", { class: "run-actions" }, ...buttons));
     this.#end.classList.toggle("is-bad", isBad);
     this.#end.hidden = false;
-    this.#showActions();
   }
 
   /** Announce what changed for users who do not see it, once.
@@ -981,31 +915,20 @@ export class RunSection {
     }
     const wasOver = this.isOver;
     this.status = run.status;
-    this.asking = calls.map((call) => call.callId);
+    this.asking = calls.length;
     if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
     // Cards are painted later than their calls are known.
-    const state = `${this.status} ${this.asking.join(" ")} ${this.askingElements.length}`;
+    const ids = calls.map((call) => call.callId).join(" ");
+    const state = `${this.status} ${ids} ${this.askingElements.length}`;
     if (state !== this.#state) this.#options.onState();
     this.#state = state;
   }
 
   /** @param {boolean} isUndriven whether no process drives the run, so that nothing can happen */
   #setUndriven(isUndriven) {
-    clearTimeout(this.#asked);
-    if (isUndriven) this.#asked = setTimeout(() => this.askDriver(), ASK_DRIVER);
     if (isUndriven === this.#isUndriven) return;
     this.#isUndriven = isUndriven;
     this.#showStale();
-  }
-
-  async askDriver() {
-    if (this.isOver || this.#isClosed) return;
-    try {
-      const info = await this.#options.client.run(this.runId);
-      if (!this.#isClosed) this.notice(info);
-    } catch {
-      // The connection that follows the run reports the same problem.
-    }
   }
 
   /** Stop the clocks while nothing is heard of the run. */
@@ -1050,8 +973,7 @@ function answerOf(run) {
   return texts.join("\n\n");
 }
 
-/** Milliseconds between two updates of the clock. */
-const TICK = 200;
+const TICK = 200; // milliseconds between two updates of the clock
 
 /** The line below a run: its duration, its tokens, and what can be done with it. While the run is
  * in progress there is another line instead, at the lower edge, that says what happens: below a
@@ -1065,19 +987,17 @@ export class RunFooter {
   constructor(info, { copied, onRetry, onTimeline, onReplay }) {
     this.#to = info.updated ?? info.created;
     this.#copy = button("Copy", "small quiet", () => copyText(this.#copy, copied()));
-    this.#retry = button("Retry", "small quiet", onRetry);
-    // Those of the newest run are in the header.
-    this.#panels = [
-      button("Timeline", "small quiet", onTimeline),
-      button("Replay", "small quiet", onReplay),
-    ];
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
     this.live = make("div", { class: "run-line", ...group }, dot, this.#activity);
-    const buttons = [this.#copy, this.#retry, ...this.#panels];
-    const parts = [this.#time, this.#tokens, ...buttons, this.#problem];
-    this.element = make("div", { class: "run-footer", ...group }, ...parts);
-    this.offer({ retry: false, panels: false });
+    this.element = make(
+      "div", { class: "run-footer", ...group },
+      this.#time, this.#tokens, this.#copy,
+      button("Retry", "small quiet run-again", onRetry),
+      button("Timeline", "small quiet run-panel", onTimeline),
+      button("Replay", "small quiet run-panel", onReplay),
+      this.#problem,
+    );
     this.#from = info.created;
     this.#time.title = exactly(info.created);
     this.setStatus(info.status);
@@ -1090,8 +1010,6 @@ export class RunFooter {
   #tokens = make("span", { class: "run-tokens" });
   #problem = make("span", { class: "run-problem" });
   #copy;
-  #retry;
-  #panels;
   #status = "";
   #stale = "";
   /** @type {Run | null} */ #run = null;
@@ -1113,12 +1031,6 @@ export class RunFooter {
     if (written !== null) parts.push(countOf(written, "output token"));
     this.#tokens.title = parts.join(", ");
     this.setStatus(run.status);
-  }
-
-  /** Show some buttons. @param {{ retry: boolean, panels: boolean }} offered */
-  offer({ retry, panels }) {
-    this.#retry.hidden = !retry;
-    for (const one of this.#panels) one.hidden = !panels;
   }
 
   /** @param {string} words why something could not be done, or "" */
@@ -1154,8 +1066,11 @@ export class RunFooter {
   #tick() {
     const isOver = isRunOver(this.#status);
     setText(this.#activity, isOver ? "" : this.#stale || this.#activityWords());
-    const waited = this.#run === null ? 0 : waitedFor(this.#run);
-    setText(this.#time, isOver ? tookWords(this.#to - this.#from - waited) : "");
+    let took = this.#to - this.#from;
+    for (const { cause, startedAt, endedAt } of this.#run?.breaks ?? []) {
+      if (cause === "pause") took -= (endedAt ?? startedAt) - startedAt;
+    }
+    setText(this.#time, isOver ? tookWords(took) : "");
   }
 
   /** "Writing write_file · 24 lines · 2.7 s" */
@@ -1170,20 +1085,6 @@ export class RunFooter {
     const took = tookWords((performance.now() - this.#since) / 1000);
     return [words, size, took].filter((part) => part !== "").join(" · ");
   }
-}
-
-/** Return for how long a run did nothing but wait for decisions, as far as that is known.
- * @param {Run} run */
-function waitedFor({ calls }) {
-  let [waited, until] = [0, 0];
-  const asked = [...calls.values()].filter(({ requestedAt }) => requestedAt !== null);
-  asked.sort((one, other) => (one.requestedAt ?? 0) - (other.requestedAt ?? 0));
-  for (const { requestedAt, decidedAt } of asked) {
-    const end = decidedAt ?? 0;
-    waited += Math.max(0, end - Math.max(until, requestedAt ?? 0));
-    until = Math.max(until, end);
-  }
-  return waited;
 }
 
 /** How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.
@@ -1222,10 +1123,8 @@ function doingOf(run, block) {
 /** How one block is shown. `show` shows what has changed, and returns false if there is more.
  * @typedef {{ element: HTMLElement, show: (hasTime: () => boolean) => boolean }} BlockView */
 
-/** Finished calls in a row that become a group. */
-const GROUP = 4;
-/** Lines that a call takes, about. */
-const CLOSED = 2;
+const GROUP = 4; // finished calls in a row that become a group
+const CLOSED = 2; // lines that a call takes, about
 const OPEN = 8;
 const always = () => true;
 
@@ -1236,47 +1135,42 @@ const always = () => true;
  * a sub-agent are inside of its call. Work is done as long as there is time; the rest is done when
  * it is called again. */
 export class RunView {
-  /** @param {Decide} [decide] without it, nothing can be decided */
-  constructor(decide) {
+  /** @param {Decide} [decide] without it, nothing can be decided
+   * @param {number} [first] how many blocks there are: finished calls among them start collapsed */
+  constructor(decide, first = 0) {
     this.#decide = decide;
+    this.#first = first;
   }
 
   element = make("div", { class: "blocks" });
   #decide;
+  #first;
   /** How each block is shown, by its key. @type {Map<number, BlockView["show"]>} */
   #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
   /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
   #containers = new Map();
-  /** How many blocks are painted. */
-  #count = 0;
-  /** How many blocks there were at first. Finished calls among them start collapsed. */
-  #first = 0;
-  /** Painted blocks that have changed. @type {Set<Block>} */
+  /** Blocks that are new, or have changed. @type {Set<Block>} */
   #changed = new Set();
   #isStale = false;
 
-  /** Show a run instead of what was shown before.
-   * @param {Run} run @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown */
-  show(run, hasTime = always) {
-    this.element.replaceChildren();
-    this.#views.clear();
-    this.#calls.clear();
-    this.#containers.clear();
-    this.#changed.clear();
-    this.#count = 0;
-    this.#first = run.blocks.length;
-    return this.#work(run, hasTime);
-  }
-
   /** Show what has changed, or has not been shown yet.
-   * @param {Run} run @param {Iterable<Block>} blocks @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown */
+   * @param {Run} run @param {Iterable<Block>} blocks that are new, or have changed
+   * @param {() => boolean} [hasTime] @returns {boolean} whether all is shown */
   update(run, blocks, hasTime = always) {
-    for (const block of blocks) if (this.#views.has(block.key)) this.#changed.add(block);
-    return this.#work(run, hasTime);
+    for (const block of blocks) this.#changed.add(block);
+    for (const block of this.#changed) {
+      const show = this.#views.get(block.key) ?? this.#add(run, block);
+      if (!show(hasTime)) return false;
+      this.#changed.delete(block);
+      if (!hasTime()) break;
+    }
+    if (this.#changed.size > 0) return false;
+    if (run.end !== null && this.#views.size === this.#first) {
+      for (const container of this.#containers.values()) container.settle();
+    }
+    return true;
   }
 
   /** The calls that wait for a decision. */
@@ -1307,36 +1201,13 @@ export class RunView {
     for (const call of this.#calls.values()) call.stale = isStale;
   }
 
-  /** @param {Run} run @param {() => boolean} hasTime */
-  #work(run, hasTime) {
-    for (const block of this.#changed) {
-      if (this.#views.get(block.key)?.(hasTime) === false) return false;
-      this.#changed.delete(block);
-      if (!hasTime()) break;
-    }
-    if (this.#changed.size > 0) return false;
-    while (this.#count < run.blocks.length) {
-      const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(run, block)(hasTime)) {
-        this.#changed.add(block);
-        return false;
-      }
-      if (!hasTime()) break;
-    }
-    if (this.#count < run.blocks.length) return false;
-    if (run.end !== null && this.#count === this.#first) {
-      for (const container of this.#containers.values()) container.settle();
-    }
-    return true;
-  }
-
   /** @param {Run} run @param {Block} block */
   #add(run, block) {
     const container = this.#containerOf(block);
     /** @type {BlockView["show"]} */
     let show;
     if (block.type === "call") {
-      const isOpen = !(this.#count < this.#first && isOver(block.state));
+      const isOpen = this.#views.size >= this.#first || !isOver(block.state);
       const element = this.#makeCall(block, isOpen);
       container.addCall(block, element);
       show = () => {
@@ -1349,7 +1220,6 @@ export class RunView {
       show = (hasTime) => view.show(hasTime) && showLost(view.element, run, block);
     }
     this.#views.set(block.key, show);
-    this.#count += 1;
     return show;
   }
 
@@ -1496,11 +1366,7 @@ function openGroup(button, isOpen) {
 
 /** @type {Record<string, string>} */
 const OUTCOMES = {
-  completed: "done",
-  failed: "failed",
-  denied: "denied",
-  invalid: "invalid",
-  lost: "retried",
+  completed: "done", failed: "failed", denied: "denied", invalid: "invalid", lost: "retried",
 };
 
 /** "12 tool calls · 11 done, 1 failed · 0.8 s" @param {Call[]} calls */
@@ -1577,10 +1443,8 @@ function thoughtWords({ startedAt, lastTextAt }) {
 
 // Scrolling
 
-/** Pixels from the end at which a reader counts as being there. */
-const NEAR = 40;
-/** Pixels that are left below the content that is followed. */
-const MARGIN = 24;
+const NEAR = 40; // pixels from the end at which a reader counts as being there
+const MARGIN = 24; // pixels that are left below the content that is followed
 /** Milliseconds after a click for which growing content was opened by the reader. */
 const UNFOLDING = 500;
 /** Frames in which new content is painted: calls after their run, and large ones in slices. */
@@ -1588,7 +1452,7 @@ const FRAMES = 30;
 
 /** Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
  * is elsewhere is not moved. */
-export class Scrolling {
+class Scrolling {
   constructor() {
     const content = part("conversation", HTMLElement);
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });

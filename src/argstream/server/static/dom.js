@@ -1,43 +1,12 @@
 import { ServerProblem } from "./argstream.js";
-/** @import { Call, Client, EventFrame } from "./argstream.js" */
+/** @import { Call, Client } from "./argstream.js" */
+/** @import { EventFrame } from "./types.js" */
 
-// What a model wrote, made safe to show: the same table and the same rules as in
-// argstream/sanitise.py, where they are explained. Each character is spelled alike wherever it
-// stands, so a stream can be made visible piece by piece.
+// What a model wrote, made safe to show, by the rules of argstream/sanitise.py, where they are
+// explained. Each character is spelled alike wherever it stands, so a stream can be made visible
+// piece by piece.
 
-// Ranges of characters that are shown as escapes, as in `argstream.sanitise.table()`. For each, in
-// base 36: the distance from the last character of the range before it, and its length less one.
-const RANGES = `
-  0.v 2o.x d iq 15.1 7.3 8 2 l b2 13.1 1f.1 4 1k.7 s.3 7.g n 5d 1d.1 1o.1 2u.d 1o.1 1e.1 g t.1 2
-  c.4 w.8 23 4i 9.1 3.1 n 8 2.2 5.1 a.1 3.1 5.7 2.3 3 6.1 q.1 4 7.3 3.1 n 8 3 3 3.1 2 6.3 3.1
-  4.2 2.6 5 2.6 i.9 4 a 4 n 8 3 6.1 b 4 4.1 2.e 5.1 d.6 8 4 9.1 3.1 n 8 3 6.1 a.1 3.1 4.6 4.3 3
-  6.1 j.9 3 7.2 4 5.2 3 2 3.2 3.2 4.2 d.3 6.2 4 5.1 2.5 2.d m.4 e 4 o h.1 a 4 5.6 3 4.1 2.1 5.1
-  b.6 n 4 o b 6.1 a 4 5.6 3.5 3 5.1 b 3.c e 4 1g 4 7.3 h.1 r 4 j.2 p a 2.1 8.2 2.3 7 2 9.5 b.1
-  4.b 1n.3 u.10 3 2 6 p 2 o.1 6 2 7.1 b.1 5.v 21 11.3 14 11 g e.10 5j 2.4 2.1 40.1 6h 5.1 8 2
-  5.1 16 5.1 y 5.1 8 2 5.1 g 1m 5.1 1w.1 x.2 r.5 2f.1 7.1 ht t.2 2i.6 n.8 p.8 l.b e 4 3.b 1h.1
-  15.1 b.5 b.5 c.4 b.5 2i.6 18.4 1z.9 w d.3 d.3 2.2 17.1 6.a 19.3 r.5 c.2 1r.1 1u u.1 c.5 b.5
-  f.1 w.1c 26.2 1c 39.7 1p.2 g.2 1p.6 18.1 c.7 18.4 ev.1 7.1 13.1 7.1 9 2 2 2 w.1 1i g f.1 7 k.1
-  4 a.g p.7 1c.g 3.1 s e.2 y.e y.e 3x.3 ig.o c.k p3 q ok.1 x 9q.4 1a 2.4 2.1 1l.6 3.d p.8 8 8 8
-  8 8 8 8 8 3j.x r 2i.b 5z.p d.3 1t 2f.1 2w.4 18 1g 17 2d.b 1c mlq.2 1k.8 9p.j 55.7 5o.4 3 2 6.n
-  1o.2 b.5 1l.7 1z.7 d.5 39.a v.2 27 c.3 y 1k.8 f.1 b.1 2w.n t.9 7.1 7.1 7.8 8 8 1p.3 3j.1 b.5
-  8md.b o.3 1e.6ir a7.1 2z.11 8.b 6.4 r 6 2 3 3 3i.f ce.1 1j.6 2.v h.f b.5 1g k 5.3 6 3s.3 4g
-  v.2 7.1 7.1 7.1 4.2 8 8.c 3.1 d r k 3 g.1 f.x 3g.4 4.3 1a.2 2h e.2 2.1a 1b.3l u.2 1e.e t.3
-  11.8 v.4 18.4 v 12.3 f.15 4f.1 b.5 11.3 11.3 15.7 1h.a d g 8 3 c g 8 3.1u 8o.8 n.9 9.n 7 17
-  a.1w 7.1 2 19 3.2 2.1 o 21.7 a.1b k 3.4 y.2 s.4 2.1r 1l.3 l.1 1f 3.4 9 4 u.1 4.3 b.6 a.6 1t.v
-  14.3 d.8 1j.2 u.1 s.4 r.6 5.b 8.27 22.1i 1g.c 1g.6 1b.7 b.85 w 17 4.1 3.25 15.7 17.l r.11 t.j
-  o.8 27.3 11.8 1r 6.c q.6 b.5 1i j.7 14.8 2p l.a j 19.1s 8 2 5 g c.5 1o.4 b.5 5 9.1 3.1 n 8 3 6
-  b.1 3.1 4.1 2.5 2.4 8.1 8.2 6.3u 2l 6.t 21.7 b.4l 1j.1 13.x 1y.a b.5 e.i 1n.5 b.1h s.1 g.3
-  o.54 1p.2r 2c.b 9.1 2.1 9 3 v 3.1 d.8 b.1x 9.1 1b.1 c.q 21.7 2c.c 22.7a a 1a f.9 u.2 x.1 n
-  f.20 8 3 19.2 2 3 a.7 b.5 7 3 12 3 7.6 b.8l q.52 2.e 1f.c po.2t 34 6.a 5h.217 2s.c ts.34g
-  g8.6ns fu.6 w b.3 2a b.5 v.1 7.9 1z.9 b 8 m.4 k.j3 2k.2s 24.3 1m.6 i.1r 5.b 3.d 4qh.7 yf.15
-  a.6w6 5 8 3 84.18 4.g 5.7 b1.1s3 30.4 e.2 a.6 b.1 5.3mn 1b.1 o.8 39.1n 6v.9 14.1 1d q.7 35.k
-  1z.49 l.b 2g.8 q.3q 2e 20 3.1 2.1 3.1 5 d 2 8 1u 5.1 9 8 t 5 6 2.2 8 9h.1 85.1 jj.e 6 g.un
-  w.68 8 i.1 8 3 6.5w 1a.2 f.1 b.3 3.8v w.g 1n.4 2.yn 8 5 3 g 5i.1 h.14 25.3 b.3 3.ls 1x.23
-  1q.5d 5 s 3 2.1 2 b 5 2 2.5 2.3 2 2 2 4 3 2.1 2 2 2 2 2 3 2.1 5 8 5 5 2 b i.4 4 6 i.1f 3.7h
-  19.3 2t.b g.1 g g 12.9 4v.1j u.c 19.3 a.6 3.d 7.49 rd.4 h.2 e.2 39.b 2i.6 d.3 2.e d.3 1l.7 b.5
-  15.7 v.1 3.25 9h.b f.1 6.2 6.2 8.8 u.2 c.4 7.9 b.5 9.7 8.8 44 1k.10 b.sl wyp.v 37e.6 67.1
-  4g3.d 5rm.2e6 f3.15t 3t8.jk50`;
-
+const variations = Array.from({ length: 256 }, (_, at) => `VS${at + 1}`);
 /** Names of consecutive characters. @type {[first: number, names: string][]} */
 const NAMES = [
   [0x0000, `NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB
@@ -53,18 +22,22 @@ const NAMES = [
   [0x205f, "MMSP WJ"],
   [0x2066, "LRI RLI FSI PDI"],
   [0xfeff, "BOM"],
-  [0xfe00, variations(1, 16)],
-  [0xe0100, variations(17, 256)],
+  [0xfe00, variations.slice(0, 16).join(" ")],
+  [0xe0100, variations.slice(16).join(" ")],
 ];
 
-const [opening, closing, SHOWN] = ["\u27e6", "\u27e7", "\t\n"];
+const [opening, closing] = ["\u27e6", "\u27e7"];
 const codes = new Map(
   NAMES.flatMap(([first, names]) => names.split(/\s+/).map((name, at) => [name, first + at])),
 );
 const names = new Map([...codes].map(([name, code]) => [code, name]));
 
-const hidden = pattern("");
-const hiddenInText = pattern(SHOWN);
+// Control and format characters, private use, surrogates, those that the browser does not know, all
+// spaces but two, and letters, marks and symbols without a visible shape.
+const HIDDEN =
+  `(?![ \\u3000])[\\p{C}\\p{Z}\\p{DI}\\u2800\\u{13441}\\u{13442}\\u{16fe4}\\u{1d159}${opening}]`;
+const hidden = new RegExp(HIDDEN, "gu");
+const hiddenInText = new RegExp(`(?![\\t\\n])${HIDDEN}`, "gu");
 const plainText = /^[\t\n\x20-\x7e]*$/;
 const plainLine = /^[\x20-\x7e]*$/;
 const spelling = new RegExp(
@@ -81,6 +54,11 @@ export function visible(text) {
  * @param {string} text */
 export function visibleLine(text) {
   return plainLine.test(text) ? text : text.replace(hidden, spell);
+}
+
+/** Returns a text with each run of white space as one space. @param {string} text */
+export function oneLine(text) {
+  return text.trim().replaceAll(/[ \t\r\n]+/g, " ");
 }
 
 /** Reads back what `visible` or `visibleLine` has spelled. What is not a spelling stays as it is.
@@ -177,24 +155,6 @@ function numberOf(code) {
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** @param {number} first @param {number} last */
-function variations(first, last) {
-  return Array.from({ length: last - first + 1 }, (_, at) => `VS${first + at}`).join(" ");
-}
-
-/** Returns the pattern for what is spelled out. @param {string} except */
-function pattern(except) {
-  let set = "";
-  let last = 0;
-  for (const range of RANGES.trim().split(/\s+/)) {
-    const [gap = "", more = "0"] = range.split(".");
-    const first = last + parseInt(gap, 36);
-    last = first + parseInt(more, 36);
-    set += `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`;
-  }
-  return new RegExp(except === "" ? `[${set}]` : `(?![${except}])[${set}]`, "gu");
-}
-
 // Elements without markup: what is shown goes into text nodes and attributes, and is made visible
 // first. There is no way here to turn a text into an element or into code.
 
@@ -289,11 +249,9 @@ export function editTitle(element, title, back, save) {
   const looks = { class: "field title-field", "aria-label": "Title", maxlength: 200 };
   const field = make("input", looks);
   field.value = title;
-  let isOver = false;
   /** @param {boolean} isSaved */
   const end = (isSaved) => {
-    if (isOver) return;
-    isOver = true;
+    field.onblur = null; // it is removed
     const hadFocus = document.activeElement === field;
     const words = field.value.trim();
     field.remove();
@@ -301,7 +259,7 @@ export function editTitle(element, title, back, save) {
     if (hadFocus) back.focus();
     if (isSaved && words !== "" && words !== title) save(words);
   };
-  field.addEventListener("blur", () => end(true));
+  field.onblur = () => end(true);
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
     event.preventDefault(); // Escape would close the drawer
@@ -313,8 +271,7 @@ export function editTitle(element, title, back, save) {
   field.select();
 }
 
-/** Pixels that an item of a menu takes at most. */
-const ITEM_HEIGHT = 44;
+const ITEM_HEIGHT = 44; // pixels that an item of a menu takes at most
 
 /** `act` is missing if there is nothing to press.
  * @typedef {{ label: string, act?: () => void, isDanger?: boolean }} MenuItem */
@@ -374,25 +331,25 @@ function makeItem({ label, act, isDanger = false }, menu) {
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
 
-/** When a call entered its state, if that is known. @param {Call} call */
-function stateTime({ state, startedAt, executedAt, requestedAt }) {
+/** For how many seconds a call was in its state before it was seen here, as far as is known; null if
+ * it was not. @param {Call} call */
+function secondsBefore({ state, snapshotAt, startedAt, executedAt, requestedAt }) {
+  if (snapshotAt === null) return null;
   const time = state === "running" ? executedAt.at(-1) : state === "pending" ? requestedAt : null;
-  return (state === "writing" ? startedAt : time) ?? null;
+  const since = (state === "writing" ? startedAt : time) ?? snapshotAt;
+  return since <= snapshotAt ? snapshotAt - since : null;
 }
 
 /** Returns whether a call was in its state before it was seen here, so that the server's clock is
  * needed to know for how long. @param {Call} call */
 export function wasInState(call) {
-  const { snapshotAt } = call;
-  return snapshotAt !== null && (stateTime(call) ?? snapshotAt) <= snapshotAt;
+  return secondsBefore(call) !== null;
 }
 
 /** Returns the seconds for which this call has been in its state, as far as is known.
  * @param {Call} call */
 export function secondsInState(call) {
-  const { snapshotAt } = call;
-  const earlier = wasInState(call) ? (snapshotAt ?? 0) - (stateTime(call) ?? snapshotAt ?? 0) : 0;
-  return earlier + secondsSeen(call);
+  return (secondsBefore(call) ?? 0) + secondsSeen(call);
 }
 
 /** @param {Call} call */
@@ -430,22 +387,18 @@ const LETTER = `(?:(?![${NUMBERS}])[${RIGHT}])`;
 
 const some = new RegExp(`[${RIGHT}]`, "u");
 const runs = new RegExp(
-  `([${NUMBERS}]\\p{M}*)+|${LETTER}(?:${LETTER}|\\p{M}|[ ]+(?=${LETTER}))*`, "gu",
+  `((?:[${NUMBERS}]\\p{M}*)+|${LETTER}(?:${LETTER}|\\p{M}|[ ]+(?=${LETTER}))*)`, "u",
 );
 
 /** Returns what to append for a text that is visible already.
  * @param {string} text @returns {(string | Node)[]} */
 export function inOrder(text) {
-  if (!some.test(text)) return [text];
-  const parts = [];
-  let at = 0;
-  for (const { 0: run, index } of text.matchAll(runs)) {
-    if (index > at) parts.push(text.slice(at, index));
-    parts.push(island(run));
-    at = index + run.length;
-  }
-  if (at < text.length) parts.push(text.slice(at));
-  return parts;
+  return text.split(runs).map((piece, at) => {
+    if (at % 2 === 0) return piece;
+    const island = make("span", { class: "from-right" });
+    island.append(piece);
+    return island;
+  });
 }
 
 /** Returns one node for a text that is visible already. @param {string} text @returns {Node} */
@@ -458,14 +411,6 @@ export function inOneNode(text) {
  * @template {Element} Kind @param {Kind} element @param {string} text */
 export function setInOrder(element, text) {
   if (element.textContent !== text) element.replaceChildren(...inOrder(text));
-  return element;
-}
-
-/** @param {string} run */
-function island(run) {
-  const element = document.createElement("span");
-  element.className = "from-right";
-  element.append(run);
   return element;
 }
 
@@ -517,11 +462,11 @@ export function countOf(count, noun) {
 }
 
 /** A duration: tenths as long as they can be followed, then seconds, then minutes.
- * @param {number} seconds @param {number} [digits] of the first ten seconds */
-export function durationWords(seconds, digits = 1) {
+ * @param {number} seconds */
+export function durationWords(seconds) {
   // A clock that was set back must not show a negative time.
   const known = Math.max(0, seconds);
-  if (known < 9.95) return `${known.toFixed(digits)} s`;
+  if (known < 9.95) return `${known.toFixed(1)} s`;
   const whole = Math.round(known);
   if (whole < 60) return `${whole} s`;
   const minutes = Math.floor(whole / 60);
@@ -551,10 +496,9 @@ const CLOCK_FROM = 120; // seconds from which minutes are easier to read
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** Returns how long ago something was. @param {number} then a Unix time in seconds
- * @param {number} now */
-export function ago(then, now = Date.now() / 1000) {
-  const seconds = now - then;
+/** Returns how long ago something was. @param {number} then a Unix time in seconds */
+export function ago(then) {
+  const seconds = Date.now() / 1000 - then;
   if (seconds < 45) return "now";
   if (seconds < 3600) return `${Math.max(1, Math.round(seconds / 60))} min`;
   if (seconds < 86400) return `${Math.round(seconds / 3600)} h`;
@@ -583,10 +527,9 @@ export function duration(seconds) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
 }
 
-/** Returns when something was, since the run began. @param {number} seconds
- * @param {{digits?: number, longest?: number}} [options] longest: of the times it stands among,
- * which are written alike */
-export function moment(seconds, { digits = 2, longest = seconds } = {}) {
+/** Returns when something was, since the run began. @param {number} seconds @param {number} digits
+ * @param {number} [longest] of the times it stands among, which are written alike */
+export function moment(seconds, digits, longest = seconds) {
   return longest < CLOCK_FROM ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 
@@ -828,26 +771,19 @@ const HIGH = 150; // lines at which a chunk of blocks is full too
 const WIDTH = 80; // characters of a line, about
 
 /** Blocks of a text or of a conversation in chunks, which are in volumes from the start. */
-export class BlockChunks {
+export class BlockChunks extends Chunks {
   /** @param {HTMLElement} element that holds them */
   constructor(element) {
-    this.#chunks = new Chunks(element, (chunk) => this.#lines.get(chunk) ?? 0, true);
+    super(element, (chunk) => this.#lines.get(chunk) ?? 0, true);
   }
 
-  #chunks;
   /** @type {WeakMap<HTMLElement, number>} */
   #lines = new WeakMap();
 
-  /** The last chunk. */
-  get last() {
-    return this.#chunks.last;
-  }
-
   /** @param {Element} child */
   append(child) {
-    const { last, size } = this.#chunks;
-    const isFull = last.childElementCount >= size || (this.#lines.get(last) ?? 0) >= HIGH;
-    if (isFull) this.#chunks.begin();
+    const isFull = this.last.childElementCount >= MOST || (this.#lines.get(this.last) ?? 0) >= HIGH;
+    if (isFull) this.begin();
     this.last.append(child);
   }
 
@@ -880,8 +816,8 @@ export function keep(where, key, value) {
   try {
     if (value === "") window[where].removeItem(key);
     else window[where].setItem(key, value);
-  } catch (error) {
-    if (!(error instanceof DOMException)) throw error; // storage is off, or full
+  } catch {
+    // Storage is off, or full.
   }
 }
 
@@ -889,26 +825,22 @@ export function keep(where, key, value) {
 export function kept(where, key) {
   try {
     return window[where].getItem(key) ?? "";
-  } catch (error) {
-    if (!(error instanceof DOMException)) throw error;
+  } catch {
     return "";
   }
 }
 
 // The words of the page for the status of a run, and for what went wrong.
 
-const STATUSES = new Map([
-  ["running", "Running"],
-  ["paused", "Needs approval"],
-  ["completed", "Done"],
-  ["failed", "Failed"],
-  ["stopped", "Stopped"],
-  ["disconnected", "Disconnected"],
-]);
+/** @type {Record<string, string>} */
+const STATUSES = {
+  running: "Running", paused: "Needs approval", completed: "Done", failed: "Failed",
+  stopped: "Stopped", disconnected: "Disconnected",
+};
 
 /** @param {string} status */
 export function statusWords(status) {
-  return STATUSES.get(status) ?? "";
+  return STATUSES[status] ?? "";
 }
 
 /** @param {string} status */
@@ -948,13 +880,8 @@ export async function readLog(client, runId, take, isWanted) {
     if (!isWanted()) return false;
     take(frame);
     if (performance.now() < until) continue;
-    await othersHadTheirTurn();
+    await new Promise((resolve) => setTimeout(resolve)); // others have their turn
     until = performance.now() + SLICE;
   }
   return isWanted();
-}
-
-/** @returns {Promise<void>} */
-function othersHadTheirTurn() {
-  return new Promise((resolve) => setTimeout(resolve));
 }

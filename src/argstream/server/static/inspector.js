@@ -6,12 +6,13 @@
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
 import {
-  button, copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
-  problemWords, readLog, setChildren, setText, visible, visibleLine,
+  button, copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, oneLine, paint,
+  pathWords, problemWords, readLog, setChildren, setText, visible, visibleLine,
 } from "./dom.js";
 import { primaryArgument, stateLabel } from "./tool-call.js";
-/** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
+/** @import { Block, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
+/** @import { EventFrame, Frame, JsonValue, RunEvent } from "./types.js" */
 
 /**
  * @typedef {object} InspectorOptions
@@ -245,29 +246,16 @@ function tabOf(name, text, view) {
   return { view, tab: make("button", { type: "button", ...about, text }) };
 }
 
-/** A turn of the agent, with its blocks. */
-class Turn {
-  /** Null while neither its start nor its end is reported. @type {TurnTimes | null} */
-  times = null;
-  /** @type {Block[]} */ blocks = [];
-  /** Whether it was interrupted and retried. */
-  isLost = false;
-
-  /** @param {number} number @param {number} startedAt */
-  constructor(number, startedAt) {
-    this.number = number;
-    this.startedAt = startedAt;
-  }
-}
-
 /** The run of the log. Its times are seconds since its first frame, rounded to microseconds. It
  * also knows which blocks belong together. */
 export class TimedRun extends Run {
   /** The frames, with such times. @type {EventFrame[]} */
   frames = [];
-  /** @type {Turn[]} */ turnRows = [];
-  /** What the sub-agent of a call wrote. @type {Map<Timed, Block[]>} */
+  /** The blocks of a turn, or of the sub-agent of a call. @type {Map<Timed, Block[]>} */
   #inside = new Map();
+  /** A turn in progress whose start is not reported: not every agent does that.
+   * @type {TurnTimes | null} */
+  #unreported = null;
   /** @type {number | null} */ #origin = null;
 
   /** @override @param {Frame} frame */
@@ -276,12 +264,15 @@ export class TimedRun extends Run {
     const timed = { ...frame, time: Math.round((frame.time - this.#origin) * 1e6) / 1e6 };
     if (timed.event && timed.seq > this.seq) this.frames.push(timed);
     const count = this.blocks.length;
+    const before = this.#lastTurn;
     const changed = super.take(timed);
-    this.#groupTurn();
+    if (this.#unreported !== null && this.#lastTurn !== before) {
+      this.#inside.set(/** @type {TurnTimes} */ (this.#lastTurn), this.#blocksIn(this.#unreported));
+      this.#unreported = null;
+    }
     for (const block of this.blocks.slice(count)) {
-      const parent = this.calls.get(block.parentId ?? "");
-      if (parent === undefined || block.parentId === null) this.#openTurn(block).blocks.push(block);
-      else this.#inside.set(parent, [...(this.#inside.get(parent) ?? []), block]);
+      const parent = block.parentId === null ? undefined : this.calls.get(block.parentId);
+      this.#blocksIn(parent ?? this.#turnOf(block)).push(block);
     }
     return changed;
   }
@@ -289,38 +280,33 @@ export class TimedRun extends Run {
   /** Return what is below a row of the timeline; all turns for null. @param {Timed | null} timed
    * @returns {Timed[]} */
   below(timed) {
-    if (timed === null) return this.turnRows;
+    if (timed === null) {
+      const turns = this.turnTimes.filter(({ parentId }) => parentId === null);
+      return this.#unreported === null ? turns : [...turns, this.#unreported];
+    }
     if (timed instanceof Argument) return timed.children;
-    if (timed instanceof Turn) return timed.blocks;
-    const inside = this.#inside.get(timed) ?? [];
-    return timed.type === "call" ? [...argumentsOf(timed), ...inside] : inside;
+    const blocks = this.#inside.get(timed) ?? [];
+    return timed instanceof Call ? [...argumentsOf(timed), ...blocks] : blocks;
   }
 
-  /** Add the turn whose start or end was reported. */
-  #groupTurn() {
-    const times = this.turnTimes.findLast(({ parentId }) => parentId === null);
-    const last = this.turnRows.at(-1);
-    if (times === undefined || times === last?.times) return;
-    const isNew = last === undefined || last.times !== null;
-    if (isNew && last && times.attempt > 1) last.isLost = true;
-    const turn = isNew ? this.#addTurn(times.turn, times.startedAt) : last;
-    turn.times = times;
+  get #lastTurn() {
+    return this.turnTimes.findLast(({ parentId }) => parentId === null);
   }
 
-  /** Return the turn of a new block. Not every agent reports when a turn starts.
-   * @param {Block} block */
-  #openTurn({ turn }) {
-    const last = this.turnRows.at(-1);
-    const isOver = turn === 0 && (last?.times?.endedAt ?? null) !== null;
-    if (last !== undefined && !isOver) return last;
-    return this.#addTurn(this.turnRows.length + 1, last?.times?.endedAt ?? 0);
+  /** @param {Call | TurnTimes} timed */
+  #blocksIn(timed) {
+    const blocks = this.#inside.get(timed) ?? [];
+    this.#inside.set(timed, blocks);
+    return blocks;
   }
 
-  /** @param {number} number @param {number} startedAt */
-  #addTurn(number, startedAt) {
-    const turn = new Turn(number, startedAt);
-    this.turnRows.push(turn);
-    return turn;
+  /** Return the turn of a new block. @param {Block} block */
+  #turnOf(block) {
+    const last = this.#unreported ?? this.#lastTurn;
+    if (last !== undefined && (block.turn !== 0 || last.endedAt === null)) return last;
+    const [turn, startedAt] = [this.below(null).length + 1, last?.endedAt ?? 0];
+    const times = { turn, attempt: 1, parentId: null, startedAt, endedAt: null, end: null };
+    return (this.#unreported = times);
   }
 }
 
@@ -339,13 +325,8 @@ const LABEL =
   "Timeline of this run, in seconds from its start. " +
   "Lead time: how long before the call was complete.";
 const LEGEND = {
-  thinking: "Thinking",
-  text: "Text",
-  call: "Call (writing)",
-  written: "Argument",
-  readable: "Readable early",
-  waiting: "Waiting for approval",
-  running: "Tool running",
+  thinking: "Thinking", text: "Text", call: "Call (writing)", written: "Argument",
+  readable: "Readable early", waiting: "Waiting for approval", running: "Tool running",
 };
 
 class Timeline {
@@ -426,8 +407,9 @@ class Timeline {
     const [axis, run] = [this.#axis, this.#run];
     const story = storyOf(timed, call, run);
     const owner = call ?? timed;
-    const lost = "isLost" in owner && owner.isLost ? " timeline-lost" : "";
-    row.className = `timeline-row timeline-row-${kindOf(timed)}${lost}`;
+    row.className = `timeline-row timeline-row-${kindOf(timed)}`;
+    const isLost = "isLost" in owner ? owner.isLost : story.isBad; // a bad turn is a lost one
+    row.classList.toggle("timeline-lost", isLost);
     row.ariaLevel = String(depth + 1);
     row.ariaExpanded = this.#isFolding(item) ? String(this.#hasOpen(timed)) : null;
     row.style.setProperty("--depth", String(Math.min(depth, 6)));
@@ -992,7 +974,6 @@ function indexOf(row) {
 // The axis
 
 /** @typedef {{ begin: number, end: number }} Stretch in seconds */
-/** @typedef {{ place: number, label: string }} Tick place: in percent */
 /** @typedef {{ begin: number, end: number, seconds: number }} Gap begin and end: in percent */
 
 const CUT_BEYOND = 1 / 3; // of the time in which something happened
@@ -1020,7 +1001,7 @@ export class TimeAxis {
   /** @param {Iterable<Stretch>} busy when something happened
    * @param {Stretch | null} [within] draw only this time */
   constructor(busy, within = null) {
-    const stretches = clipped(drawnStretches(merged(busy)), within);
+    const stretches = clipped(drawn(busy), within);
     this.begin = stretches[0]?.begin ?? 0;
     this.end = stretches.at(-1)?.end ?? 0;
     const count = stretches.length - 1;
@@ -1041,11 +1022,9 @@ export class TimeAxis {
     const last = this.#drawn[index - 1];
     if (last === undefined) return 0;
     const { begin, end, place } = last;
-    if (time <= end) return Math.min(100, place + (time - begin) * this.#scale);
-    const edge = place + (end - begin) * this.#scale;
     const next = this.#drawn[index];
-    if (next === undefined) return Math.min(100, edge);
-    return edge + ((time - end) / (next.begin - end)) * this.#gap;
+    const idle = time > end && next !== undefined ? (time - end) / (next.begin - end) : 0;
+    return Math.min(100, place + (Math.min(time, end) - begin) * this.#scale + idle * this.#gap);
   }
 
   /** Return the time at a place; in a gap, when it begins. @param {number} at in percent */
@@ -1077,16 +1056,17 @@ export class TimeAxis {
   }
 }
 
-/** Join stretches that touch or overlap. @param {Iterable<Stretch>} stretches */
-function merged(stretches) {
+/** Join stretches, which are in order, if there is not more time between them.
+ * @param {readonly Stretch[]} stretches @param {number} most */
+function joined(stretches, most) {
   /** @type {Stretch[]} */
-  const joined = [];
-  for (const { begin, end } of [...stretches].sort((a, b) => a.begin - b.begin)) {
-    const last = joined.at(-1);
-    if (last !== undefined && begin <= last.end) last.end = Math.max(last.end, end);
-    else joined.push({ begin, end });
+  const parts = [];
+  for (const { begin, end } of stretches) {
+    const last = parts.at(-1);
+    if (last !== undefined && begin - last.end <= most) last.end = Math.max(last.end, end);
+    else parts.push({ begin, end });
   }
-  return joined;
+  return parts;
 }
 
 /** @param {Stretch[]} stretches */
@@ -1094,19 +1074,14 @@ function totalOf(stretches) {
   return stretches.reduce((sum, { begin, end }) => sum + end - begin, 0);
 }
 
-/** Add to the busy stretches what lies between, unless it is long. @param {Stretch[]} busy */
-function drawnStretches(busy) {
-  const [first, ...rest] = busy;
-  if (first === undefined) return [{ begin: 0, end: 0 }];
-  const length = totalOf(busy);
+/** Add to the busy stretches what lies between, unless it is long. @param {Iterable<Stretch>} busy */
+function drawn(busy) {
+  const stretches = joined([...busy].sort((one, other) => one.begin - other.begin), 0);
+  const length = totalOf(stretches);
   const longest = length > 0 ? Math.max(LEAST_CUT, CUT_BEYOND * length) : Infinity;
-  let last = { begin: first.begin <= longest ? 0 : first.begin, end: first.end };
-  const stretches = [last];
-  for (const stretch of rest) {
-    if (stretch.begin - last.end <= longest) last.end = stretch.end;
-    else stretches.push((last = { ...stretch }));
-  }
-  return stretches;
+  const first = stretches[0]?.begin ?? 0;
+  const begin = first <= longest ? 0 : first;
+  return joined([{ begin, end: begin }, ...stretches], longest);
 }
 
 /** @param {Stretch[]} stretches @param {Stretch | null} within */
@@ -1131,7 +1106,7 @@ function multiples(step, begin, end) {
 /** @param {number} time @param {number} step @param {number} largest of all ticks */
 function tickLabel(time, step, largest) {
   if (largest < 0.2) return `${(time * 1000).toFixed(decimalsOf(step * 1000))} ms`;
-  return moment(time, { digits: decimalsOf(step), longest: largest });
+  return moment(time, decimalsOf(step), largest);
 }
 
 /** @param {number} step */
@@ -1141,12 +1116,12 @@ function decimalsOf(step) {
 
 // The rows of the timeline
 
-/** What a row is about. @typedef {Turn | Block | Argument} Timed */
+/** What a row is about. @typedef {TurnTimes | Block | Argument} Timed */
 
 /** @param {Timed} timed */
 function kindOf(timed) {
   if (timed instanceof Argument) return "argument";
-  return timed instanceof Turn ? "turn" : timed.type;
+  return "type" in timed ? timed.type : "turn";
 }
 
 /** The arguments of a call, as the model wrote them; of a free-text call, its text.
@@ -1209,12 +1184,12 @@ function callTitle(call) {
 
 /** Return the beginning of a text as one line. @param {string} text */
 function lineOf(text) {
-  return text.slice(0, 4 * LINE_LENGTH).replace(/[\t\n ]+/g, " ").trim().slice(0, LINE_LENGTH);
+  return oneLine(text.slice(0, 4 * LINE_LENGTH)).slice(0, LINE_LENGTH);
 }
 
 /** @param {number} seconds */
 function exact(seconds) {
-  return moment(seconds, { digits: 3 });
+  return moment(seconds, 3);
 }
 
 /** Return how long before the end of a call its first argument was visible. @param {Call} call */
@@ -1274,26 +1249,27 @@ function timesOf({ firstSeen, complete, lead }) {
  * @param {TimedRun} run @returns {Story} */
 export function storyOf(timed, call, run) {
   if (timed instanceof Argument) return argumentStory(timed, /** @type {Call} */ (call));
-  if (timed instanceof Turn) return turnStory(timed, run);
-  return timed.type === "call" ? callStory(timed, run) : textStory(timed);
+  if (timed instanceof Call) return callStory(timed, run);
+  return "type" in timed ? textStory(timed) : turnStory(timed, run);
 }
 
 /** What most rows have. */
 const PLAIN = { target: "", note: "", lead: null, isBad: false };
 
-/** @param {Turn} turn @param {TimedRun} run @returns {Story} */
+/** @param {TurnTimes} turn @param {TimedRun} run @returns {Story} */
 function turnStory(turn, run) {
-  const { times, startedAt, isLost } = turn;
-  const endedAt = times?.endedAt ?? null;
-  const end = endedAt ?? run.turnRows[run.turnRows.indexOf(turn) + 1]?.startedAt ?? run.time;
-  const calls = turn.blocks.filter(({ type }) => type === "call").length;
+  const { turn: number, attempt, startedAt, endedAt } = turn;
+  const turns = /** @type {TurnTimes[]} */ (run.below(null));
+  const next = turns[turns.indexOf(turn) + 1];
+  const isLost = (next?.attempt ?? 1) > 1;
+  const end = endedAt ?? next?.startedAt ?? run.time;
+  const calls = run.below(turn).filter((timed) => timed instanceof Call).length;
   const notes = calls > 0 ? [countOf(calls, "call")] : [];
   if (isLost) notes.push("interrupted, retried");
-  const attempt = times?.attempt ?? 1;
   const isOpen = endedAt === null && run.end === null && !isLost;
   return {
     ...PLAIN,
-    label: `Turn ${turn.number}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
+    label: `Turn ${number}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
     note: notes.join(", "),
     firstSeen: startedAt,
     complete: endedAt,

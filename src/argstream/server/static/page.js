@@ -1,12 +1,12 @@
 import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
-import { Conversation, Scrolling } from "./conversation.js";
+import { Conversation } from "./conversation.js";
 import {
-  ago, attachMenu, editTitle, exactly, icon, keep, kept, make, part, problemWords, setAttribute,
-  setChildren, setText, statusWords, visible, visibleLine,
+  ago, attachMenu, editTitle, exactly, icon, isRunOver, keep, kept, make, oneLine, part,
+  problemWords, setChildren, setText, statusWords, visible, visibleLine,
 } from "./dom.js";
-/** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
 /** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
+/** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./types.js" */
 /** @typedef {(sentence: string) => void} Say announce a sentence to screen readers */
 
 // The entry of the page: it connects the sidebar, the header, the conversation and the composer.
@@ -20,15 +20,12 @@ import {
 
 /** Milliseconds until a server that does not answer is asked again, unless the network is back. */
 const RETRY = 3000;
-/** Conversations that are listed at first, and with each press on "Show more". */
-const LISTED = 50;
+const LISTED = 50; // conversations that are listed at first, and with each press on "Show more"
 const MOST_LISTED = 1000;
-/** Milliseconds between two reads of the list. */
-const INTERVAL = 3000;
-/** Milliseconds that the list waits for further changes before it is read again. */
-const SOON = 150;
-/** The model of `argstream serve` that needs no API key. */
-const DEMO_MODEL = "script";
+const INTERVAL = 3000; // milliseconds between two reads of the list …
+const HIDDEN_INTERVAL = 15_000; // … and in a hidden tab
+const SOON = 150; // milliseconds that the list waits for further changes before it is read again
+const DEMO_MODEL = "script"; // the model of `argstream serve` that needs no API key
 const IS_MAC = /^Mac|^iP/.test(navigator.platform);
 const WRONG_LINK = "The token in the link is wrong. Enter the access token.";
 const DISCARD = "You have unsaved changes to this call. Discard them?";
@@ -62,26 +59,28 @@ class Page {
   #token = takeToken("#/");
   #signOut = part("sign-out", HTMLButtonElement);
   #say = makeAnnouncer();
-  #drawer = new Drawer();
-  #toast = new Toast(this.#say);
+  #drawer = makeDrawer();
+  #toast = makeToast(this.#say);
   #shortcuts = part("shortcuts", HTMLDialogElement);
-  #model = "";
-  /** The names of its tools. @type {string[]} */ #tools = [];
+  /** What the server runs. @type {Pick<ConversationList, "model" | "tools">} */
+  #server = { model: "", tools: [] };
   /** Settled when the page shows what its address names. */
   #opening = Promise.resolve();
 
-  #connection = new ConnectionBar(this.#say, () => {
-    this.#conversation.setConnected(!this.#connection.isLost);
+  #isLost = false;
+  #takeConnection = makeConnectionBar(this.#say, (isLost) => {
+    this.#isLost = isLost;
+    this.#conversation.setConnected(!isLost);
+    if (!isLost) this.#sidebar.refreshSoon(); // the processes of the runs may be gone
     this.#render();
   });
 
   #conversation = new Conversation({
     client: this.#client,
-    scrolling: new Scrolling(),
     say: this.#say,
     onState: () => this.#changed(),
-    onConnection: (connection) => this.#connection.take(connection),
-    makeWelcome: () => welcome(this.#model, this.#tools, (message) => this.#composer.submit(message)),
+    onConnection: this.#takeConnection,
+    makeWelcome: () => welcome(this.#server, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
   });
 
@@ -100,25 +99,22 @@ class Page {
     onProblem: (problem) => {
       const retryIn = INTERVAL / 1000;
       if (problem instanceof ConnectionLost) {
-        this.#connection.take({ state: "waiting", retryIn });
+        this.#takeConnection({ state: "waiting", retryIn });
       } else if (isSignInNeeded(problem) && this.#token === "") this.#signIn.ask();
     },
     onRename: (id, title) => this.#rename(id, title),
     onDelete: (id) => this.#delete(id),
   });
 
-  #header = new Header({
+  #header = makeHeader({
     onTimeline: () => this.#conversation.section?.toggleTimeline(),
     onReplay: () => this.#conversation.section?.toggleReplay(),
     actions: () => this.#actions(),
   });
 
-  #signIn = new SignIn({
-    client: this.#client,
-    onSignedIn: () => {
-      this.#conversation.close(); // a reply may have been refused
-      this.open();
-    },
+  #signIn = makeSignIn(this.#client, () => {
+    this.#conversation.close(); // a reply may have been refused
+    this.open();
   });
 
   /** Load the list of conversations, then what the address names. */
@@ -170,7 +166,7 @@ class Page {
     const token = takeToken(event.oldURL);
     if (token !== "") {
       // A sign-in link was opened in a tab that shows the page already.
-      if (this.#signIn.isOpen) this.#signIn.use(token, WRONG_LINK);
+      if (this.#signIn.dialog.open) this.#signIn.use(token, WRONG_LINK);
       return;
     }
     // An edit that was not sent is lost if the page shows another address.
@@ -198,11 +194,11 @@ class Page {
 
   /** @param {ConversationList} list
    * @param {boolean} isAll whether there are no further conversations */
-  #listed({ model, tools, signed_in: hasToken, conversations }, isAll) {
-    this.#connection.take({ state: "open", retryIn: null });
-    this.#model = model;
-    this.#tools = tools;
-    this.#signOut.hidden = !hasToken;
+  #listed(list, isAll) {
+    const { conversations } = list;
+    this.#takeConnection({ state: "open", retryIn: null });
+    this.#server = list;
+    this.#signOut.hidden = !list.signed_in;
     this.#drawer.showPending(conversations.filter((one) => isPending(one)).length);
     const { id } = this.#conversation;
     const info = conversations.find((one) => one.conversation === id);
@@ -227,9 +223,9 @@ class Page {
     const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
     const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
     document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
-    const { isLost } = this.#connection;
+    const isLost = this.#isLost;
     const state = isLost && shown === "running" ? "disconnected" : shown;
-    this.#header.show({ title, model: this.#model, status: state, section });
+    this.#header.show({ title, model: this.#server.model, status: state, section });
     document.body.classList.toggle("is-disconnected", isLost);
     this.#sidebar.showOpen({ id, run, status: shown, pending: asking });
     this.#composer.show({ run, status, isRunning, pending: asking, isLost });
@@ -240,7 +236,7 @@ class Page {
     const { id } = this.#conversation;
     const copyLink = async () => {
       await navigator.clipboard.writeText(location.href);
-      this.#toast.show("Link copied");
+      this.#toast("Link copied");
     };
     const copy = { label: "Copy link", act: () => this.#try("copy the link", copyLink) };
     if (id === "") return [copy]; // a run without a conversation
@@ -281,7 +277,7 @@ class Page {
       await act();
       return true;
     } catch (problem) {
-      this.#toast.show(`Couldn't ${name}. ${problemWords(problem)}`);
+      this.#toast(`Couldn't ${name}. ${problemWords(problem)}`);
       return false;
     }
   }
@@ -295,17 +291,14 @@ class Page {
       history.pushState(null, "", "#/");
       this.#go();
     }
-    const undo = { label: "Undo", act: () => this.#restore(id, isOpen) };
-    this.#toast.show("Conversation deleted", undo);
+    const undo = async () => {
+      if (!(await this.#try("restore", () => this.#client.restoreConversation(id)))) return;
+      this.#say("Conversation restored.");
+      await this.#sidebar.refresh();
+      if (isOpen) location.hash = conversationLink(id);
+    };
+    this.#toast("Conversation deleted", { label: "Undo", act: undo });
     await this.#sidebar.refresh();
-  }
-
-  /** @param {string} id @param {boolean} isOpened whether to show it */
-  async #restore(id, isOpened) {
-    if (!(await this.#try("restore", () => this.#client.restoreConversation(id)))) return;
-    this.#say("Conversation restored.");
-    await this.#sidebar.refresh();
-    if (isOpened) location.hash = conversationLink(id);
   }
 
   /** @param {KeyboardEvent} event */
@@ -367,8 +360,9 @@ function isForOthers(event) {
 }
 
 /** Return what a new conversation shows. The examples are sent when they are pressed.
- * @param {string} model @param {string[]} tools @param {(message: string) => void} onExample */
-function welcome(model, tools, onExample) {
+ * @param {Pick<ConversationList, "model" | "tools">} server
+ * @param {(message: string) => void} onExample */
+function welcome({ model, tools }, onExample) {
   const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
   const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
   for (const card of content.querySelectorAll("button")) {
@@ -393,10 +387,10 @@ function welcome(model, tools, onExample) {
  */
 
 const GROUPS = /** @type {const} */ (["Needs approval", "Today", "Yesterday", "Earlier"]);
-/** Conversations from which on there is a search field. */
-const SEARCHABLE = 10;
+const SEARCHABLE = 10; // conversations from which on there is a search field
 
-/** The list of conversations. It is read every few seconds while the page is visible. */
+/** The list of conversations. It is read every few seconds while the page is visible, or less often
+ * while it is hidden and a run is in progress. */
 class Sidebar {
   /**
    * @param {{ client: Client, onList: (list: ConversationList, isAll: boolean) => void,
@@ -405,12 +399,19 @@ class Sidebar {
   constructor(options) {
     this.#options = options;
     for (const { element } of this.#groups.values()) this.#element.append(element);
-    this.#more.addEventListener("click", () => this.#list(this.#limit + LISTED));
-    this.#search.addEventListener("input", () => {
-      if (this.#limit < MOST_LISTED && !this.#isAll) this.#list(MOST_LISTED);
-      this.#show();
+    this.#more.addEventListener("click", () => {
+      this.#limit += LISTED;
+      this.refresh();
     });
-    document.addEventListener("visibilitychange", () => this.#poll());
+    this.#search.addEventListener("input", () => {
+      this.#show();
+      if (this.#isAll || this.#limit === MOST_LISTED) return;
+      this.#limit = MOST_LISTED;
+      this.refresh();
+    });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.#poll();
+    });
     window.addEventListener("online", () => this.#poll());
   }
 
@@ -460,7 +461,8 @@ class Sidebar {
 
   #poll() {
     clearTimeout(this.#timer);
-    if (!document.hidden) this.refresh();
+    const { run, status } = this.#open;
+    if (!document.hidden || (run !== "" && !isRunOver(status))) this.refresh();
   }
 
   /** Read the list now, and from then on every few seconds.
@@ -485,21 +487,14 @@ class Sidebar {
       if (!(problem instanceof ConnectionLost)) this.#tell(problemWords(problem));
       failure = problem;
     }
-    this.#timer = setTimeout(() => this.#poll(), INTERVAL);
+    this.#timer = setTimeout(() => this.#poll(), document.hidden ? HIDDEN_INTERVAL : INTERVAL);
     return failure;
-  }
-
-  /** @param {number} limit */
-  #list(limit) {
-    this.#limit = Math.min(limit, MOST_LISTED);
-    this.refresh();
   }
 
   /** @param {string} words to show in place of rows, or "" */
   #tell(words) {
     this.#loading.remove();
     setText(this.#note, visibleLine(words));
-    this.#note.hidden = words === "";
   }
 
   #show() {
@@ -524,25 +519,22 @@ class Sidebar {
   /** Put the rows of these conversations, and no others, into their groups.
    * @param {readonly ConversationInfo[]} infos */
   #place(infos) {
-    const places = new Map(GROUPS.map((name) => [name, /** @type {Element[]} */ ([])]));
-    /** @type {Map<string, Row>} */
-    const rows = new Map();
-    for (const listed of infos) {
+    const shown = infos.map((listed) => {
       const id = listed.conversation;
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
-      const row = this.#rows.get(id) ?? new Row(id, this.#options);
-      rows.set(id, row);
+      const row = this.#rows.get(id) ?? makeRow(id, this.#options);
       row.show(info, isOpen);
-      places.get(groupOf(info))?.push(row.element);
-    }
-    this.#rows = rows;
+      return { id, row, group: groupOf(info) };
+    });
+    this.#rows = new Map(shown.map(({ id, row }) => [id, row]));
+    const groups = Map.groupBy(shown, ({ group }) => group);
     for (const [name, { element, list, count }] of this.#groups) {
-      const shown = places.get(name) ?? [];
-      setChildren(list, shown);
-      element.hidden = shown.length === 0;
-      setText(count, name === "Needs approval" ? `${shown.length}` : "");
+      const rows = groups.get(name) ?? [];
+      setChildren(list, rows.map(({ row }) => row.element));
+      element.hidden = rows.length === 0;
+      setText(count, name === "Needs approval" ? `${rows.length}` : "");
     }
   }
 
@@ -576,149 +568,111 @@ function groupOf(info) {
   return time >= new Date(midnight - 1).setHours(0, 0, 0, 0) ? "Yesterday" : "Earlier";
 }
 
-/** A conversation in the list: a link, and a menu with its actions. Only changes are written. */
-class Row {
-  /** @param {string} id @param {RowOptions} options */
-  constructor(id, { onRename, onDelete }) {
-    this.#link = make(
-      "a",
-      { class: "entry-link", href: conversationLink(id) },
-      this.#icon,
-      this.#title,
-      this.#word,
-      this.#time,
-    );
-    /** @param {string} title */
-    const save = (title) => onRename(id, title);
-    const rename = () => editTitle(this.#link, this.#title.textContent ?? "", this.#link, save);
-    const menu = attachMenu(this.#button, () => [
-      { label: "Rename", act: rename },
-      { label: "Delete", act: () => onDelete(id), isDanger: true },
-    ]);
-    this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
-  }
+/** @typedef {ReturnType<typeof makeRow>} Row */
 
-  #icon = make("span", { class: "entry-icon" });
-  #title = make("span", { class: "entry-title", dir: "auto" });
-  #word = make("span", { class: "unseen" });
-  #time = make("time", { class: "entry-time" });
-  #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
-  #link;
-
-  /** @param {ConversationInfo} info @param {boolean} isCurrent */
-  show(info, isCurrent) {
-    const line = info.title.trim().replaceAll(/[ \t\r\n]+/g, " ");
-    const title = visibleLine(line) || "(empty message)";
+/** Make the row of a conversation: a link, and a menu with its actions.
+ * @param {string} id @param {RowOptions} options */
+function makeRow(id, { onRename, onDelete }) {
+  const picture = make("span", { class: "entry-icon" });
+  const words = make("span", { class: "entry-title", dir: "auto" });
+  const state = make("span", { class: "unseen" });
+  const time = make("time", { class: "entry-time" });
+  const about = { class: "entry-link", href: conversationLink(id) };
+  const link = make("a", about, picture, words, state, time);
+  const button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
+  /** @param {string} title */
+  const save = (title) => onRename(id, title);
+  const menu = attachMenu(button, () => [
+    { label: "Rename", act: () => editTitle(link, words.textContent ?? "", link, save) },
+    { label: "Delete", act: () => onDelete(id), isDanger: true },
+  ]);
+  const element = make("li", { class: "entry" }, link, button, menu);
+  /** Only changes are written. @param {ConversationInfo} info @param {boolean} isCurrent */
+  const show = (info, isCurrent) => {
+    setText(words, visibleLine(oneLine(info.title)) || "(empty message)");
+    button.ariaLabel = `Actions for ${words.textContent}`;
+    setText(time, ago(info.updated));
+    time.title = exactly(info.updated);
+    link.ariaCurrent = isCurrent ? "page" : null;
     const status = isPending(info) ? "paused" : info.status;
-    if (this.#title.textContent !== title) {
-      this.#title.textContent = title;
-      setAttribute(this.#button, "aria-label", `Actions for ${title}`);
-    }
-    setText(this.#time, ago(info.updated));
-    const exact = exactly(info.updated);
-    if (this.#time.title !== exact) this.#time.title = exact;
-    if (isCurrent) this.#link.setAttribute("aria-current", "page");
-    else this.#link.removeAttribute("aria-current");
-    if (status === this.element.dataset.status) return;
-    this.element.dataset.status = status;
+    if (status === element.dataset.status) return;
+    element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
-    this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
-    this.#word.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
-  }
+    picture.replaceChildren(...(hasIcon ? [icon(status)] : []));
+    state.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
+  };
+  return { element, show };
 }
 
-/** Places the sidebar: beside the conversation, or in a dialog where that is too narrow. */
-class Drawer {
-  constructor() {
-    const narrow = matchMedia("(max-width: 63.99rem)");
-    narrow.addEventListener("change", () => this.#place(narrow.matches));
-    this.#place(narrow.matches);
-    this.#button.addEventListener("click", () => {
-      this.#dialog.showModal();
-      this.#side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
-    });
-    part("side-close", HTMLElement).addEventListener("click", () => this.close());
-    this.#dialog.addEventListener("click", (event) => {
-      // The backdrop belongs to the dialog. A link leads to what is behind it.
-      const target = /** @type {Element} */ (event.target);
-      if (target === this.#dialog || target.closest("a") !== null) this.close();
-    });
-  }
-
-  #dialog = part("side-dialog", HTMLDialogElement);
-  #side = part("side", HTMLElement);
-  #button = part("side-open", HTMLElement);
-  #badge = part("side-pending", HTMLElement);
-
-  close() {
-    if (this.#dialog.open) this.#dialog.close();
-  }
-
+/** Place the sidebar: beside the conversation, or in a dialog where that is too narrow. */
+function makeDrawer() {
+  const dialog = part("side-dialog", HTMLDialogElement);
+  const side = part("side", HTMLElement);
+  const button = part("side-open", HTMLElement);
+  const badge = part("side-pending", HTMLElement);
+  const narrow = matchMedia("(max-width: 63.99rem)");
+  const close = () => dialog.close();
+  const place = () => {
+    close();
+    (narrow.matches ? dialog : part("side-place", HTMLElement)).append(side);
+  };
+  place();
+  narrow.addEventListener("change", place);
+  button.addEventListener("click", () => {
+    dialog.showModal();
+    side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  });
+  dialog.addEventListener("click", (event) => {
+    // The backdrop belongs to the dialog. A link leads to what is behind it.
+    const target = /** @type {Element} */ (event.target);
+    if (target === dialog || target.closest("a, #side-close") !== null) close();
+  });
   /** @param {number} count of conversations that need approval */
-  showPending(count) {
+  const showPending = (count) => {
     const words = count === 1 ? "1 approval needed" : `${count} approvals needed`;
-    this.#button.ariaLabel = count === 0 ? "Conversations" : `Conversations, ${words}`;
-    this.#badge.hidden = count === 0;
-    setText(this.#badge, `${count}`);
-  }
-
-  /** @param {boolean} isNarrow */
-  #place(isNarrow) {
-    this.close();
-    (isNarrow ? this.#dialog : part("side-place", HTMLElement)).append(this.#side);
-  }
+    button.ariaLabel = count === 0 ? "Conversations" : `Conversations, ${words}`;
+    setText(badge, count === 0 ? "" : `${count}`);
+  };
+  return { close, showPending };
 }
 
 // The header and the composer
 
-/** The line above the conversation: its title, the model, the status of its newest run, buttons. */
-class Header {
-  /** @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }}
-   * options */
-  constructor({ onTimeline, onReplay, actions }) {
-    this.#timeline.addEventListener("click", onTimeline);
-    this.#replay.addEventListener("click", onReplay);
+/** The line above the conversation: its title, the model, the status of its newest run, buttons.
+ * @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }} options */
+function makeHeader({ onTimeline, onReplay, actions }) {
+  const heading = part("title", HTMLElement);
+  const chip = part("model", HTMLElement);
+  const word = part("status", HTMLElement);
+  const timeline = part("timeline", HTMLElement);
+  const replay = part("replay", HTMLElement);
+  const more = part("top-more", HTMLButtonElement);
+  timeline.addEventListener("click", onTimeline);
+  replay.addEventListener("click", onReplay);
+  const menu = attachMenu(more, () => {
+    if (timeline.offsetParent !== null) return actions();
     const panels = [
       { label: "Timeline", act: onTimeline },
       { label: "Replay", act: onReplay },
     ];
-    const menu = attachMenu(this.#more, () => {
-      // On a phone there is no room for these.
-      const isNarrow = this.#timeline.offsetParent === null;
-      const model = { label: `Model: ${this.#model.textContent}` };
-      return [...(isNarrow ? [...panels, ...actions(), model] : actions())];
-    });
-    this.#more.after(menu);
-  }
-
-  #title = part("title", HTMLElement);
-  #model = part("model", HTMLElement);
-  #status = part("status", HTMLElement);
-  #buttons = part("top-buttons", HTMLElement);
-  #timeline = part("timeline", HTMLElement);
-  #replay = part("replay", HTMLElement);
-  #more = part("top-more", HTMLButtonElement);
-
+    return [...panels, ...actions(), { label: `Model: ${chip.textContent}` }]; // as on a phone
+  });
+  more.after(menu);
   /** @param {{ title: string, model: string, status: string,
    *   section: RunSection | undefined }} shown */
-  show({ title, model, status, section }) {
-    setText(this.#title, title);
-    this.#title.title = title;
-    setText(this.#model, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
-    this.#model.hidden = model === "";
-    const word = statusWords(status);
-    setText(this.#status, word);
-    this.#status.hidden = word === "";
-    this.#status.dataset.status = status;
-    this.#buttons.hidden = section === undefined;
-    this.#timeline.ariaExpanded = String(section?.isInspected);
-    this.#replay.ariaExpanded = String(section?.isReplayed);
-  }
-
+  const show = ({ title, model, status, section }) => {
+    setText(heading, title);
+    heading.title = title;
+    setText(chip, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
+    setText(word, statusWords(status));
+    word.dataset.status = status;
+    part("top-buttons", HTMLElement).hidden = section === undefined;
+    timeline.ariaExpanded = String(Boolean(section?.inspector));
+    replay.ariaExpanded = String(Boolean(section?.replay));
+  };
   /** Let the user change the title. @param {(title: string) => void} save */
-  rename(save) {
-    editTitle(this.#title, this.#title.textContent ?? "", this.#more, save);
-  }
+  const rename = (save) => editTitle(heading, heading.textContent ?? "", more, save);
+  return { show, rename };
 }
 
 /**
@@ -744,8 +698,8 @@ class Composer {
       this.#submit();
     });
     this.#field.addEventListener("keydown", (event) => {
-      const isPlain = !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey;
-      if (event.key !== "Enter" || !isPlain || event.isComposing) return;
+      const { key, shiftKey, altKey, ctrlKey, metaKey, isComposing } = event;
+      if (key !== "Enter" || shiftKey || altKey || ctrlKey || metaKey || isComposing) return;
       event.preventDefault();
       this.#submit();
     });
@@ -924,17 +878,10 @@ class Composer {
     if (hadFocus) this.focus(); // it may be lost with the button
   }
 
-  /** @param {string} words */
+  /** @param {string} words "" is none */
   #showProblem(words) {
-    const shown = visible(words);
-    this.#problem.textContent = shown;
-    this.#problem.hidden = shown === "";
-    if (shown === "") {
-      this.#field.removeAttribute("aria-describedby");
-    } else {
-      this.#field.setAttribute("aria-describedby", this.#problem.id);
-      this.#options.say(shown);
-    }
+    this.#problem.textContent = visible(words);
+    if (words !== "") this.#options.say(visible(words));
   }
 }
 
@@ -974,172 +921,135 @@ function makeAnnouncer() {
   };
 }
 
-/** Milliseconds between two announcements. */
-const PAUSE = 2000;
-/** Milliseconds that a message is shown. */
-const SHOWN = 10_000;
+const PAUSE = 2000; // milliseconds between two announcements
+const SHOWN = 10_000; // milliseconds that a message is shown
 
-/** A message at the bottom of the page, with at most one action. */
-class Toast {
-  /** @param {Say} say */
-  constructor(say) {
-    this.#say = say;
-    this.#button.addEventListener("click", () => {
-      part("new", HTMLElement).focus(); // it would be lost with the button
-      this.#element.hidden = true;
-      this.#act();
-    });
-  }
-
-  #say;
-  #element = part("toast", HTMLElement);
-  #words = part("toast-words", HTMLElement);
-  #button = part("toast-act", HTMLElement);
-  #act = () => {};
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
-
-  /** @param {string} words @param {{ label: string, act: () => void }} [action] */
-  show(words, action) {
-    const shown = visibleLine(words);
-    this.#words.textContent = shown;
-    this.#button.hidden = action === undefined;
-    this.#button.textContent = action?.label ?? "";
-    this.#act = action?.act ?? (() => {});
-    // Behind an open dialog nothing can be pressed.
-    (document.querySelector("dialog:modal") ?? part("main", HTMLElement)).append(this.#element);
-    this.#element.hidden = false;
-    this.#say(shown.endsWith(".") ? shown : `${shown}.`);
-    this.#hideLater();
-  }
-
-  #hideLater() {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
+/** A message at the bottom of the page, with at most one action. @param {Say} say */
+function makeToast(say) {
+  const element = part("toast", HTMLElement);
+  const button = part("toast-act", HTMLElement);
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const hideLater = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
       // The user may be about to press the button.
-      if (this.#element.matches(":hover, :focus-within")) this.#hideLater();
-      else this.#element.hidden = true;
+      if (element.matches(":hover, :focus-within")) hideLater();
+      else element.hidden = true;
     }, SHOWN);
-  }
+  };
+  /** @param {string} words @param {{ label: string, act: () => void }} [action] */
+  return (words, action) => {
+    const shown = visibleLine(words);
+    part("toast-words", HTMLElement).textContent = shown;
+    button.hidden = action === undefined;
+    button.textContent = action?.label ?? "";
+    button.onclick = () => {
+      part("new", HTMLElement).focus(); // it would be lost with the button
+      element.hidden = true;
+      action?.act();
+    };
+    // Behind an open dialog nothing can be pressed.
+    (document.querySelector("dialog:modal") ?? part("main", HTMLElement)).append(element);
+    element.hidden = false;
+    say(shown.endsWith(".") ? shown : `${shown}.`);
+    hideLater();
+  };
 }
 
-/** Milliseconds of a break that is not worth a message. */
-const SHORT_BREAK = 700;
-/** Milliseconds for which it says that the connection is back. */
-const BACK = 2000;
+const SHORT_BREAK = 700; // milliseconds of a break that is not worth a message
+const BACK = 2000; // milliseconds for which it says that the connection is back
 
-/** Says that the connection is lost and when it is tried again. The user can try at once. */
-class ConnectionBar {
-  /** @param {Say} say @param {() => void} onChange it is lost or back */
-  constructor(say, onChange) {
-    this.#say = say;
-    this.#onChange = onChange;
-    this.#button.addEventListener("click", () => {
-      this.#words.textContent = "Disconnected. Reconnecting…";
-      window.dispatchEvent(new Event("online")); // all that wait for the server try now
-    });
-  }
-
-  #say;
-  #onChange;
-  #element = part("connection", HTMLElement);
-  #words = part("connection-words", HTMLElement);
-  #button = part("connection-now", HTMLElement);
+/** Say that the connection is lost and when it is tried again. The user can try at once.
+ * @param {Say} say @param {(isLost: boolean) => void} onChange it is lost or back
+ * @returns {(connection: Pick<Connection, "state" | "retryIn">) => void} takes its state */
+function makeConnectionBar(say, onChange) {
+  const element = part("connection", HTMLElement);
+  const words = part("connection-words", HTMLElement);
+  const button = part("connection-now", HTMLElement);
   /** When the server is tried again; null if it can be reached. @type {number | null} */
-  #retryAt = null;
-  #since = 0;
-  /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
-
-  isLost = false;
-
-  /** Take the state of a connection. @param {Pick<Connection, "state" | "retryIn">} connection */
-  take({ state, retryIn }) {
+  let retryAt = null;
+  let since = 0;
+  let wasLost = false;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let ticking;
+  const show = () => {
+    const now = performance.now();
+    const isLost = retryAt !== null;
+    if (isLost && now - since < SHORT_BREAK) return;
+    if (isLost !== wasLost) {
+      wasLost = isLost;
+      since = now;
+      element.hidden = false;
+      element.classList.toggle("is-back", !isLost);
+      button.hidden = !isLost;
+      say(isLost ? "Disconnected." : "Reconnected.");
+      onChange(isLost);
+    }
+    const seconds = Math.ceil(((retryAt ?? now) - now) / 1000);
+    const about = seconds > 0 ? `Retrying in ${seconds} s…` : "Reconnecting…";
+    setText(words, isLost ? `Disconnected. ${about}` : "Reconnected.");
+    if (isLost || (!element.hidden && now - since < BACK)) return;
+    element.hidden = true;
+    clearInterval(ticking);
+    ticking = undefined;
+  };
+  button.addEventListener("click", () => {
+    words.textContent = "Disconnected. Reconnecting…";
+    window.dispatchEvent(new Event("online")); // all that wait for the server try now
+  });
+  return ({ state, retryIn }) => {
     const now = performance.now();
     if (state === "open") {
-      this.#retryAt = null;
+      retryAt = null;
     } else if (state === "waiting") {
-      if (this.#retryAt === null) this.#since = now;
+      if (retryAt === null) since = now;
       // Several parts of the page may wait: the next one tells whether the server is back.
-      const [at, next] = [now + (retryIn ?? 0) * 1000, this.#retryAt ?? 0];
-      this.#retryAt = next > now ? Math.min(next, at) : at;
-      this.#ticking ??= setInterval(() => this.#show(), 250);
+      const [at, next] = [now + (retryIn ?? 0) * 1000, retryAt ?? 0];
+      retryAt = next > now ? Math.min(next, at) : at;
+      ticking ??= setInterval(show, 250);
     }
-    if (this.isLost) this.#show();
-  }
-
-  #show() {
-    const now = performance.now();
-    const isLost = this.#retryAt !== null;
-    if (isLost && now - this.#since < SHORT_BREAK) return;
-    if (isLost !== this.isLost) {
-      this.isLost = isLost;
-      this.#since = now;
-      this.#element.hidden = false;
-      this.#element.classList.toggle("is-back", !isLost);
-      this.#button.hidden = !isLost;
-      this.#say(isLost ? "Disconnected." : "Reconnected.");
-      this.#onChange();
-    }
-    const seconds = Math.ceil(((this.#retryAt ?? now) - now) / 1000);
-    const words = seconds > 0 ? `Retrying in ${seconds} s…` : "Reconnecting…";
-    setText(this.#words, isLost ? `Disconnected. ${words}` : "Reconnected.");
-    if (isLost || (!this.#element.hidden && now - this.#since < BACK)) return;
-    this.#element.hidden = true;
-    clearInterval(this.#ticking);
-    this.#ticking = undefined;
-  }
+    if (wasLost) show();
+  };
 }
 
-/** The sign-in form. The browser keeps the token in a cookie that scripts cannot read. */
-class SignIn {
-  /** @param {{ client: Client, onSignedIn: () => void }} options */
-  constructor(options) {
-    this.#options = options;
-    this.#dialog.addEventListener("cancel", (event) => event.preventDefault());
-    this.#field.addEventListener("input", () => this.#showProblem(""));
-    part("sign-in-form", HTMLElement).addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.use(this.#field.value);
-    });
-  }
-
-  #options;
-  #dialog = part("sign-in", HTMLDialogElement);
-  #field = part("token", HTMLInputElement);
-  #problem = part("sign-in-problem", HTMLElement);
-
-  get isOpen() {
-    return this.#dialog.open;
-  }
-
-  /** Ask for the token. */
-  ask() {
-    if (!this.#dialog.open) this.#dialog.showModal();
-  }
-
+/** The sign-in form. The browser keeps the token in a cookie that scripts cannot read.
+ * @param {Client} client @param {() => void} onSignedIn */
+function makeSignIn(client, onSignedIn) {
+  const dialog = part("sign-in", HTMLDialogElement);
+  const field = part("token", HTMLInputElement);
+  const ask = () => {
+    if (!dialog.open) dialog.showModal();
+  };
+  /** @param {string} words "" is none */
+  const showProblem = (words) => {
+    part("sign-in-problem", HTMLElement).textContent = visible(words);
+    field.ariaInvalid = String(words !== "");
+  };
   /** Sign in. If that fails, ask for another token.
-   * @param {string} token
-   * @param {string} [wrong] what to say if it is wrong */
-  async use(token, wrong) {
-    this.#showProblem("");
+   * @param {string} token @param {string} [wrong] what to say if it is wrong */
+  const use = async (token, wrong) => {
+    showProblem("");
     try {
-      await this.#options.client.signIn(token);
+      await client.signIn(token);
     } catch (problem) {
-      this.ask();
+      ask();
       const isWrong = problem instanceof ServerProblem && problem.status === 401;
-      this.#showProblem((isWrong && wrong) || problemWords(problem));
-      this.#field.select();
+      showProblem((isWrong && wrong) || problemWords(problem));
+      field.select();
       return;
     }
-    this.#field.value = "";
-    this.#dialog.close();
-    this.#options.onSignedIn();
-  }
-
-  /** @param {string} words "" is none */
-  #showProblem(words) {
-    this.#problem.textContent = visible(words);
-    this.#field.ariaInvalid = String(words !== "");
-  }
+    field.value = "";
+    dialog.close();
+    onSignedIn();
+  };
+  dialog.addEventListener("cancel", (event) => event.preventDefault());
+  field.addEventListener("input", () => showProblem(""));
+  part("sign-in-form", HTMLElement).addEventListener("submit", (event) => {
+    event.preventDefault();
+    use(field.value);
+  });
+  return { dialog, ask, use };
 }
 
 // The theme: light, dark, or that of the system. It is kept in this browser.

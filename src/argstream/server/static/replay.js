@@ -8,8 +8,9 @@ import { Run } from "./argstream.js";
 import {
   button, clock, firstIndex, icon, make, paint, problemWords, readLog, setText, visibleLine,
 } from "./dom.js";
-/** @import { Block, EventFrame } from "./argstream.js" */
+/** @import { Block } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
+/** @import { EventFrame } from "./types.js" */
 
 /**
  * Shows a run, in which nothing can be decided; RunView of conversation.js is one.

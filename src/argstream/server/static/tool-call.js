@@ -8,10 +8,10 @@ import {
   visible, visibleLine, warningsAbout, wasInState,
 } from "./dom.js";
 /** @import { View } from "./code.js" */
-/** @import { ApprovalRequested, Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
+/** @import { Call } from "./argstream.js" */
 /** @import {
- *   ShownState, Deciding, Reading, Change, ShownArgument as Argument, EditArguments, Surroundings,
- *   Shape, Slot, Mode
+ *   ApprovalRequested, Decision, JsonObject, JsonValue, ShownState, Deciding, Reading, Change,
+ *   ShownArgument as Argument, EditArguments, Surroundings, Shape, Slot, Mode
  * } from "./types.js" */
 
 // <tool-call>: one tool call, from the first character of its arguments to its result.

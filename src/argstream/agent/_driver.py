@@ -727,7 +727,7 @@ class Outbox:
         self._joined = 0  # how many events were joined into the records that are held
         self._is_awaited = False  # the consumer has fetched all and waits for more
         self._is_left = False
-        self.discards = False  # keeps only the last record
+        self.discards: bool = False  # keeps only the last record
         self._is_closed = False
         self._error: BaseException | None = None
         self._filled = Notifier()

@@ -36,7 +36,7 @@ from argstream.agent.approvals import (
     check_decision,
     is_expired,
 )
-from argstream.agent.result import Conversation, RunResult, ToolUse
+from argstream.agent.result import Conversation, RunResult
 from argstream.agent.tools import parse_arguments
 from argstream.assembly import Numbering
 from argstream.errors import RunBusyError, UsageError
@@ -335,18 +335,9 @@ class ObserverLoop(RunLoop):
 
     @property
     def result(self) -> RunResult:
-        state = self.state
-        end = state.end
-        return RunResult(
-            run_id=self.run_id,
-            outcome=state.status,
-            text=_text_of(state),
-            tools=[ToolUse.of(block) for block in state.blocks if isinstance(block, Call)],
-            usage=end.usage if isinstance(end, ev.RunCompleted) else state.usage,
-            stop_reason=state.stop_reason,
-            pending=state.pending,
-            messages=tuple(state.messages or ()),
-        )
+        state, end = self.state, self.state.end
+        usage = end.usage if isinstance(end, ev.RunCompleted) else state.usage
+        return self._result(_text_of(state), usage, tuple(state.messages or ()))
 
     def open_call(self, call_id: str) -> Call | None:
         call = self.state.calls.get(call_id)

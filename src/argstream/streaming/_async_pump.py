@@ -193,7 +193,7 @@ class AsyncPump:
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.loop: AbstractEventLoop | None = None  # set by the first fetch
         self.progress = progress
-        self.work = _Fetching(batches, progress)
+        self.work: _Fetching = _Fetching(batches, progress)
 
     def __del__(self) -> None:
         # Not a weakref.finalize: that would refer to the loop, which may refer to this object.

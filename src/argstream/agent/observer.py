@@ -20,6 +20,7 @@ from argstream.agent._loop import (
     CloseStream,
     RunLoop,
     Step,
+    Toolbox,
     aborted,
     denied_message,
     read_arguments,
@@ -254,7 +255,7 @@ class _ObservedRun(Source):
         self.interrupt: Callable[[], Awaitable[object]] | None
         self.interrupt = interrupt if callable(interrupt) else None
         self._answers: dict[str, asyncio.Future[Answer]] = {}  # by call
-        self.driver = Driver(self.loop, self, self.log)
+        self.driver = Driver(self.loop, self, self.log, Toolbox((), None))
 
     async def begin(self) -> Step:
         return self.loop.begin(self.prompt, self.user)

@@ -243,7 +243,10 @@ class AsyncEvents(AsyncIterator[Event]):
         work = self._work
         try:
             if not work.has_begun:
-                self._begin()
+                work.has_begun = True
+                with suppress(RuntimeError):  # another event loop than asyncio's
+                    self._pump.loop = get_running_loop()
+                    self._current_task = current_task
             while work.is_direct:
                 work.fetcher = self._current_task()
                 try:
@@ -281,12 +284,6 @@ class AsyncEvents(AsyncIterator[Event]):
         if not self._is_running:
             self._is_over = True
             self._batch = iter(())
-
-    def _begin(self) -> None:
-        self._work.has_begun = True
-        with suppress(RuntimeError):  # another event loop than asyncio's
-            self._pump.loop = get_running_loop()
-            self._current_task = current_task
 
     async def _next_held(self) -> Event:
         work, progress = self._work, self._pump.progress

@@ -135,7 +135,7 @@ TWO = "there are two conditions on"
         (RULE + "equals = 1", "argument is missing. Add argument ="),
         (RULE + 'argument = "a.b"\nequals = 1', 'or ["a.b"] if'),
         (RULE + 'argument = ["a", true]\nequals = 1', "a step must be a key"),
-        (RULE + "argument = 5\nequals = 1", "argument must be a key or an array of steps"),
+        (RULE + "argument = 5\nequals = 1", "argument must be a key or a list of steps"),
         (RULE + "argument = [{ ky = 1 }]\nequals = 1", "a step must be a key"),
         (RULE + 'argument = ["a", { item = "all" }]\nequals = 1', "a step must be"),
         (RULE + 'argument = ["a", { item = "any", x = 1 }]\nequals = 1', "a step must be"),

@@ -31,8 +31,8 @@ from argstream.policy._conditions import (
 )
 from argstream.policy._paths import Glob, Prefix, Under, expanded_directory
 from argstream.policy._rules import (
+    Argument,
     ArgumentPattern,
-    ArgumentSteps,
     ExactKey,
     Item,
     Rule,
@@ -214,7 +214,7 @@ _CONDITION_KEYS: Final = ("argument", *_TEST_KEYS)
 _RULE_KEYS: Final = ("action", "tool", "name", "reason", "conditions", *_CONDITION_KEYS)
 _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
-_Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
+_Conditions: TypeAlias = dict[ArgumentPattern, tuple[Argument, Condition]]
 """By pattern, because the same argument may be written in several ways."""
 
 
@@ -272,23 +272,13 @@ def _rule(table: dict[str, Any]) -> Rule:
 def _add_condition(table: dict[str, Any], conditions: _Conditions) -> None:
     if "argument" not in table:
         raise UsageError('argument is missing. Add argument = "path", or [] for all arguments')
-    steps = _steps(table["argument"])
-    pattern = pattern_of(steps)
+    argument = table["argument"]
+    named: Argument = tuple(map(_step, argument)) if isinstance(argument, list) else argument
+    pattern = pattern_of(named)
     if pattern in conditions:
-        raise UsageError(
-            f"there are two conditions on {shown(table['argument'])}. Put both into one table"
-        )
+        raise UsageError(f"there are two conditions on {shown(argument)}. Put both into one table")
     test = _condition({key: table[key] for key in table if key != "argument"})
-    conditions[pattern] = steps, test
-
-
-def _steps(argument: object) -> ArgumentSteps:
-    if isinstance(argument, str):
-        pattern_of(argument)  # raises for dots
-        return (argument,)
-    if not isinstance(argument, list):
-        raise UsageError(f"argument must be a key or an array of steps, not {shown(argument)}")
-    return tuple(_step(step) for step in argument)
+    conditions[pattern] = named, test
 
 
 def _step(step: object) -> str | int | Item | ExactKey:

@@ -37,7 +37,6 @@ class ExactKey(NamedTuple):
     key: str
 
 
-ArgumentSteps: TypeAlias = tuple[str | int | Item | ExactKey, ...]
 Argument: TypeAlias = str | Sequence[str | int | Item | ExactKey]
 """How a rule names an argument: a key, or a sequence of steps; no steps mean all arguments."""
 ArgumentPattern: TypeAlias = tuple[str | int | Item, ...]

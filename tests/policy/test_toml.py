@@ -129,7 +129,7 @@ TWO = "there are two conditions on"
         ('[[rules]]\naction = "forbid"', "rule 1: an action must be"),
         (RULE + 'tols = "a"', 'rule 1: unknown key "tols". Did you mean tool?'),
         (RULE + 'name = "n"\nargumnt = "a"', "rule 1 (n): unknown key"),
-        (RULE + RULE + "tool = 5", "rule 2: tool must be a string or an array of strings, not 5"),
+        (RULE + RULE + "tool = 5", "rule 2: tool must be a string or a list of strings, not 5"),
         (RULE + "name = 5", "the name of a rule must be a string"),
         (RULE + 'argument = "a"', "the argument has no condition. Add one of equals, "),
         (RULE + "equals = 1", "argument is missing. Add argument ="),

@@ -262,7 +262,7 @@ def _rule(table: dict[str, Any]) -> Rule:
         raise UsageError("conditions is empty. Omit it if the rule has none")
     return Rule(
         action_of(table["action"]),
-        tool=_strings("tool", table["tool"]) if "tool" in table else None,
+        tool=table.get("tool"),
         where=dict(conditions.values()),
         name=table.get("name", ""),
         reason=table.get("reason", ""),
@@ -322,13 +322,6 @@ def _negation(value: object) -> Condition:
         if isinstance(test, AllOf):
             raise UsageError("has several conditions. Use one; for more, write several rules")
         return Not(test)
-
-
-def _strings(key: str, value: object) -> list[str]:
-    values: list[Any] = value if isinstance(value, list) else [value]
-    if not all(isinstance(entry, str) for entry in values):
-        raise UsageError(f"{key} must be a string or an array of strings, not {shown(value)}")
-    return values
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:

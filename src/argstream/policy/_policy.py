@@ -86,10 +86,8 @@ class Policy:
                 raise UsageError(f"rule {number} must be a Rule, not {shown(rule)}")
             name = rule.name or f"rule {number}"
             _check_name(name, number, by_name)
-            try:
+            with _at(name_words(name)):
                 by_name[name] = rule.bound(self.root)
-            except UsageError as error:
-                raise UsageError(f"{name_words(name)}: {error}") from None
         self._rules_by_name = by_name
 
     @classmethod

@@ -491,7 +491,11 @@ CallEnd: TypeAlias = ToolCallCompleted | ToolCallFailed
 ArgumentEvent: TypeAlias = ArgumentStarted | ArgumentDelta | ArgumentCompleted
 
 
-class _Snapshot(Struct, frozen=True, kw_only=True):
+class TextSnapshot(Struct, frozen=True, kw_only=True, tag="text"):
+    """A block of text, so far."""
+
+    block: int
+    text: str
     parent_id: str | None = None
     turn: int = 0
     """The number of its turn; 0 if the run has no ``TurnStarted`` events."""
@@ -500,31 +504,29 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     started_at: float | None = None
     """Times of snapshots are Unix times."""
     last_text_at: float | None = None
-    """When its text grew last. For a call: when its arguments did, or when it had its verdict."""
 
 
-class TextSnapshot(_Snapshot, frozen=True, kw_only=True, tag="text"):
-    """A block of text, so far."""
-
-    block: int
-    text: str
-
-
-class ThinkingSnapshot(_Snapshot, frozen=True, kw_only=True, tag="thinking"):
+class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
     """A block of thinking, so far."""
 
     block: int
     text: str
     is_over: bool = False
+    parent_id: str | None = None
+    turn: int = 0
+    is_lost: bool = False
+    started_at: float | None = None
+    last_text_at: float | None = None
 
 
-class CallSnapshot(_Snapshot, frozen=True, kw_only=True, tag="call"):
+class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
     """A call, so far."""
 
     call_id: str
     index: int
     name: str
     kind: CallKind = "function"
+    parent_id: str | None = None
     raw: str = ""
     """The text of the arguments so far."""
     verdict: Verdict | None = None
@@ -542,8 +544,13 @@ class CallSnapshot(_Snapshot, frozen=True, kw_only=True, tag="call"):
     outcome: Literal["completed", "failed"] | None = None
     result: Any = None
     """The result, or the error if it failed."""
+    turn: int = 0
+    is_lost: bool = False
     interruptions: int = 0
     """Attempts that a crash ended."""
+    started_at: float | None = None
+    last_text_at: float | None = None
+    """When its arguments grew last, or when it had its verdict."""
     completed_at: float | None = None
     """When it had its verdict."""
     requested_at: float | None = None

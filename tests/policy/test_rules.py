@@ -202,7 +202,7 @@ def test_relative_directory_without_a_root_raises() -> None:
         ({"action": "forbid"}, "must be 'allow', 'ask' or 'deny'"),
         ({"tool": []}, "Omit it to apply the rule to all tools"),
         ({"tool": ""}, "a tool name must be"),
-        ({"tool": 5}, "a tool name must be a string, not 5"),
+        ({"tool": 5}, "tool must be a string or a list of strings, not 5"),
         ({"where": [("a", Equals(1))]}, 'must be a dict such as {"path": Prefix("/srv/")}'),
         ({"where": "a"}, "where must be a dict"),
         ({"tool": "a{b,c}*"}, "several globs"),

@@ -132,10 +132,7 @@ class Source(ABC):
 class Driver:
     """Drives one run from its start, or from a pause, to its end or the next pause."""
 
-    def __init__(
-        self, loop: "AnyLoop", source: Source, log: RunLog, tools: Toolbox | None = None
-    ) -> None:
-        tools = Toolbox((), None) if tools is None else tools
+    def __init__(self, loop: "AnyLoop", source: Source, log: RunLog, tools: Toolbox) -> None:
         self.loop: AnyLoop = loop
         self.outbox: Outbox = Outbox()
         self.failure: StreamError | None = None  # why the model could not answer, if it could not

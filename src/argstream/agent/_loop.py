@@ -329,6 +329,18 @@ class RunLoop:
     def pending(self) -> tuple[ev.ApprovalRequested, ...]:
         return self.state.pending
 
+    def _result(self, text: str, usage: ev.Usage, messages: tuple[Message, ...]) -> RunResult:
+        return RunResult(
+            run_id=self.run_id,
+            outcome=self.state.status,
+            text=text,
+            tools=[ToolUse.of(block) for block in self.state.blocks if isinstance(block, Call)],
+            usage=usage,
+            stop_reason=self.state.stop_reason,
+            pending=self.pending,
+            messages=messages,
+        )
+
     def is_pending(self, call_id: str) -> bool:
         return any(request.call_id == call_id for request in self.pending)
 
@@ -425,16 +437,7 @@ class AgentLoop(RunLoop):
 
     @property
     def result(self) -> RunResult:
-        return RunResult(
-            run_id=self.run_id,
-            outcome=self.state.status,
-            text=self.text,
-            tools=[ToolUse.of(call) for call in self.state.calls.values()],
-            usage=self.usage,
-            stop_reason=self.state.stop_reason,
-            pending=self.pending,
-            messages=self.final_messages,
-        )
+        return self._result(self.text, self.usage, self.final_messages)
 
     @property
     def numbering(self) -> Numbering:

@@ -240,23 +240,19 @@ class Decider:
 
     async def receive(self, commands: Commands) -> None:
         """Use the commands that were sent to the run, by this process or another."""
-        for call_id in commands.decisions:
-            await self._receive_decision(call_id, commands)
-        if commands.stop_reason is not None and not self._loop.is_at_rest:
-            self._driver.act(self._loop.stopped(commands.stop_reason))
-
-    async def _receive_decision(self, call_id: str, commands: Commands) -> None:
         loop = self._loop
-        if loop.is_at_rest or not self._loop.is_pending(call_id):
-            return  # Agent.resume will use it; or it was used already
-        decision = commands.decisions[call_id]
-        if await usable_decisions(self._log, loop, {call_id: decision}):
-            self._driver.act(loop.decided(call_id, decision, commands.decided_at[call_id]))
-        elif loop.has_tool(call_id):  # it was reopened, so it can be decided again
-            self._decided.discard(call_id)
-            for request in loop.pending:
-                if request.call_id == call_id:
-                    self.ask(request)
+        for call_id, decision in commands.decisions.items():
+            if loop.is_at_rest or not loop.is_pending(call_id):
+                continue  # Agent.resume will use it; or it was used already
+            if await usable_decisions(self._log, loop, {call_id: decision}):
+                self._driver.act(loop.decided(call_id, decision, commands.decided_at[call_id]))
+            elif loop.has_tool(call_id):  # it was reopened, so it can be decided again
+                self._decided.discard(call_id)
+                for request in loop.pending:
+                    if request.call_id == call_id:
+                        self.ask(request)
+        if commands.stop_reason is not None and not loop.is_at_rest:
+            self._driver.act(loop.stopped(commands.stop_reason))
 
     async def after_pause(self) -> "Step | None":
         """Return how a run continues that has just paused, if there are decisions or a stop.

@@ -20,6 +20,7 @@ from argstream.agent._loop import (
     CloseStream,
     RunLoop,
     Step,
+    Toolbox,
     aborted,
     denied_message,
     read_arguments,
@@ -36,7 +37,7 @@ from argstream.agent.approvals import (
     check_decision,
     is_expired,
 )
-from argstream.agent.result import Conversation, RunResult, ToolUse
+from argstream.agent.result import Conversation, RunResult
 from argstream.agent.tools import parse_arguments
 from argstream.assembly import Numbering
 from argstream.errors import RunBusyError, UsageError
@@ -254,7 +255,7 @@ class _ObservedRun(Source):
         self.interrupt: Callable[[], Awaitable[object]] | None
         self.interrupt = interrupt if callable(interrupt) else None
         self._answers: dict[str, asyncio.Future[Answer]] = {}  # by call
-        self.driver = Driver(self.loop, self, self.log)
+        self.driver = Driver(self.loop, self, self.log, Toolbox((), None))
 
     async def begin(self) -> Step:
         return self.loop.begin(self.prompt, self.user)
@@ -335,18 +336,9 @@ class ObserverLoop(RunLoop):
 
     @property
     def result(self) -> RunResult:
-        state = self.state
-        end = state.end
-        return RunResult(
-            run_id=self.run_id,
-            outcome=state.status,
-            text=_text_of(state),
-            tools=[ToolUse.of(block) for block in state.blocks if isinstance(block, Call)],
-            usage=end.usage if isinstance(end, ev.RunCompleted) else state.usage,
-            stop_reason=state.stop_reason,
-            pending=state.pending,
-            messages=tuple(state.messages or ()),
-        )
+        state, end = self.state, self.state.end
+        usage = end.usage if isinstance(end, ev.RunCompleted) else state.usage
+        return self._result(_text_of(state), usage, tuple(state.messages or ()))
 
     def open_call(self, call_id: str) -> Call | None:
         call = self.state.calls.get(call_id)

@@ -220,7 +220,10 @@ def _reason(
 
 
 def _words(tested: Tested) -> str:
-    subject = _subject(tested.path, tested.value)
+    subject = f"{argument_words(tested.path)}, {shown(tested.value)},"
+    if not tested.path:
+        is_text = isinstance(tested.value, str)
+        subject = "the text of the call" if is_text else "the object of all arguments"
     if tested.failure is not None:
         raised = _exception_words(tested.failure)
         return f"the rule could not be checked: the test of {subject} raised {raised}"
@@ -234,12 +237,6 @@ def _words(tested: Tested) -> str:
     if tested.step is not None:
         return f"{argument_words((*tested.path, tested.step))} is missing"
     return f"{argument_words(tested.path)} is null, which counts as missing"
-
-
-def _subject(path: JsonPath, value: Any) -> str:
-    if path:
-        return f"{argument_words(path)}, {shown(value)},"
-    return "the text of the call" if isinstance(value, str) else "the object of all arguments"
 
 
 def _exception_words(error: Exception) -> str:

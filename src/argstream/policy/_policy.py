@@ -31,8 +31,8 @@ from argstream.policy._conditions import (
 )
 from argstream.policy._paths import Glob, Prefix, Under, expanded_directory
 from argstream.policy._rules import (
+    Argument,
     ArgumentPattern,
-    ArgumentSteps,
     ExactKey,
     Item,
     Rule,
@@ -86,10 +86,8 @@ class Policy:
                 raise UsageError(f"rule {number} must be a Rule, not {shown(rule)}")
             name = rule.name or f"rule {number}"
             _check_name(name, number, by_name)
-            try:
+            with _at(name_words(name)):
                 by_name[name] = rule.bound(self.root)
-            except UsageError as error:
-                raise UsageError(f"{name_words(name)}: {error}") from None
         self._rules_by_name = by_name
 
     @classmethod
@@ -214,7 +212,7 @@ _CONDITION_KEYS: Final = ("argument", *_TEST_KEYS)
 _RULE_KEYS: Final = ("action", "tool", "name", "reason", "conditions", *_CONDITION_KEYS)
 _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
-_Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
+_Conditions: TypeAlias = dict[ArgumentPattern, tuple[Argument, Condition]]
 """By pattern, because the same argument may be written in several ways."""
 
 
@@ -262,7 +260,7 @@ def _rule(table: dict[str, Any]) -> Rule:
         raise UsageError("conditions is empty. Omit it if the rule has none")
     return Rule(
         action_of(table["action"]),
-        tool=_strings("tool", table["tool"]) if "tool" in table else None,
+        tool=table.get("tool"),
         where=dict(conditions.values()),
         name=table.get("name", ""),
         reason=table.get("reason", ""),
@@ -272,23 +270,13 @@ def _rule(table: dict[str, Any]) -> Rule:
 def _add_condition(table: dict[str, Any], conditions: _Conditions) -> None:
     if "argument" not in table:
         raise UsageError('argument is missing. Add argument = "path", or [] for all arguments')
-    steps = _steps(table["argument"])
-    pattern = pattern_of(steps)
+    argument = table["argument"]
+    named: Argument = tuple(map(_step, argument)) if isinstance(argument, list) else argument
+    pattern = pattern_of(named)
     if pattern in conditions:
-        raise UsageError(
-            f"there are two conditions on {shown(table['argument'])}. Put both into one table"
-        )
+        raise UsageError(f"there are two conditions on {shown(argument)}. Put both into one table")
     test = _condition({key: table[key] for key in table if key != "argument"})
-    conditions[pattern] = steps, test
-
-
-def _steps(argument: object) -> ArgumentSteps:
-    if isinstance(argument, str):
-        pattern_of(argument)  # raises for dots
-        return (argument,)
-    if not isinstance(argument, list):
-        raise UsageError(f"argument must be a key or an array of steps, not {shown(argument)}")
-    return tuple(_step(step) for step in argument)
+    conditions[pattern] = named, test
 
 
 def _step(step: object) -> str | int | Item | ExactKey:
@@ -332,13 +320,6 @@ def _negation(value: object) -> Condition:
         if isinstance(test, AllOf):
             raise UsageError("has several conditions. Use one; for more, write several rules")
         return Not(test)
-
-
-def _strings(key: str, value: object) -> list[str]:
-    values: list[Any] = value if isinstance(value, list) else [value]
-    if not all(isinstance(entry, str) for entry in values):
-        raise UsageError(f"{key} must be a string or an array of strings, not {shown(value)}")
-    return values
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -37,7 +37,6 @@ class ExactKey(NamedTuple):
     key: str
 
 
-ArgumentSteps: TypeAlias = tuple[str | int | Item | ExactKey, ...]
 Argument: TypeAlias = str | Sequence[str | int | Item | ExactKey]
 """How a rule names an argument: a key, or a sequence of steps; no steps mean all arguments."""
 ArgumentPattern: TypeAlias = tuple[str | int | Item, ...]
@@ -85,15 +84,15 @@ ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # from lenient to strict
 class ToolNames:
     """Names of tools, exact or as globs. In these globs, a slash is an ordinary character."""
 
-    def __init__(self, names: str | Iterable[str]) -> None:
-        if not isinstance(names, Iterable):
-            raise UsageError(f"a tool name must be a string, not {shown(names)}")
-        self.names: tuple[str, ...] = (names,) if isinstance(names, str) else tuple(names)
-        unchecked: tuple[object, ...] = self.names
-        for name in unchecked:
+    def __init__(self, names: Any) -> None:
+        if not isinstance(names, Iterable) or isinstance(names, Mapping):
+            raise UsageError(f"tool must be a string or a list of strings, not {shown(names)}")
+        given: tuple[Any, ...] = (names,) if isinstance(names, str) else tuple(names)
+        for name in given:
             if not isinstance(name, str) or not name:
                 raise UsageError(f"a tool name must be a string that is not empty: {shown(name)}")
-        globs = [name for name in self.names if is_glob(name)]
+        self.names: tuple[str, ...] = given
+        globs = [name for name in given if is_glob(name)]
         self._exact = frozenset(self.names).difference(globs)
         self._globs = tuple(compile_glob(name, paths=False) for name in globs)
 

@@ -244,7 +244,11 @@ class AsyncEvents(AsyncIterator[Event]):
         work = self._work
         try:
             if not work.has_begun:
-                self._begin()
+                work.has_begun = True
+                with suppress(RuntimeError):  # another event loop than asyncio's
+                    self._pump.loop = loop = get_running_loop()
+                    # Finding the loop again would cost a system call in Python 3.11.
+                    self._current_task = partial(current_task, loop)
             while work.is_direct:
                 work.fetcher = self._current_task()
                 try:
@@ -282,13 +286,6 @@ class AsyncEvents(AsyncIterator[Event]):
         if not self._is_running:
             self._is_over = True
             self._batch = iter(())
-
-    def _begin(self) -> None:
-        self._work.has_begun = True
-        with suppress(RuntimeError):  # another event loop than asyncio's
-            self._pump.loop = loop = get_running_loop()
-            # Finding the loop again would cost a system call in Python 3.11.
-            self._current_task = partial(current_task, loop)
 
     async def _next_held(self) -> Event:
         work, progress = self._work, self._pump.progress

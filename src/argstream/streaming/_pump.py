@@ -117,18 +117,15 @@ class CallProgress:
     def stage(self, path: JsonPath) -> Stage:
         if self.is_ambiguous:
             return "waiting"
-        value = self.call.partial
-        for depth, key in enumerate(path):
-            inner = value_at(value, (key,))
-            if inner is PENDING:
-                kind = dict if isinstance(key, str) else list
-                if self.is_over or not (value is PENDING or isinstance(value, kind)):
-                    return "never"
-                return "never" if depth and is_settled(self.call, path[:depth]) else "waiting"
-            value = inner
-        if is_settled(self.call, path):
+        place, value = _nearest(self.call.partial, path)
+        if place == path and is_settled(self.call, path):
             return "settled"
-        return "never" if self.is_over else "open"
+        if self.is_over or (place and is_settled(self.call, place)):
+            return "never"
+        if place == path:
+            return "open"
+        kind = dict if isinstance(path[len(place)], str) else list
+        return "waiting" if value is PENDING or isinstance(value, kind) else "never"
 
 
 Value_co = TypeVar("Value_co", covariant=True)

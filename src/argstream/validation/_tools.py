@@ -208,29 +208,24 @@ _Found: TypeAlias = tuple[ToolSpec, bool]
 
 
 def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
-    specs: dict[str, ToolSpec] = {}
-    shared: set[str] = set()  # names that only namespaces have
+    specs: dict[str, _Found] = {}
     for where, tool in entries:
         try:
             found = list(_tools_in(tool, where))
         except RecursionError as error:
             raise UsageError("the tools are nested too deeply") from error
         for spec, is_shared in found:
-            name, known = spec.name, specs.get(spec.name)
-            is_same = known is not None and (known.schema, known.kind) == (spec.schema, spec.kind)
-            if known is None:
-                specs[name] = spec
-            elif is_shared and name in shared and not is_same:
-                specs[name] = ToolSpec(name, kind=known.kind)
-            elif not (is_same and (is_shared or name in shared)):
+            name = spec.name
+            known, was_shared = specs.get(name, (spec, True))
+            is_same = (known.schema, known.kind) == (spec.schema, spec.kind)
+            may_share = is_shared or was_shared if is_same else is_shared and was_shared
+            if name in specs and not may_share:
                 raise UsageError(
                     f"{where}: there are two tools with the name {name!r}. Rename one of them"
                 )
-            if not is_shared:
-                shared.discard(name)
-            elif known is None:
-                shared.add(name)
-    return list(specs.values())
+            merged = known if is_same else ToolSpec(name, kind=known.kind)
+            specs[name] = merged, is_shared and was_shared
+    return [spec for spec, _ in specs.values()]
 
 
 def _tools_in(tool: object, where: str) -> Iterator[_Found]:

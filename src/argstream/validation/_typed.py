@@ -350,17 +350,10 @@ def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
     items = value_at(call.partial, path)
     if not isinstance(items, list) or not is_certain(call):
         return 0
-    if is_settled(call, path):
-        return len(items)
-    here = call.path
-    depth = len(path)
-    index = here[depth] if len(here) > depth and here[:depth] == path else len(items)
-    count = min(index, len(items)) if isinstance(index, int) else 0
-    if not call.in_leaves:
-        return count
-    while known < count and not isinstance(items[known], dict | list):
+    known = min(known, len(items))
+    while known < len(items) and is_settled(call, (*path, known)):
         known += 1
-    return min(known, count)
+    return known
 
 
 def unavailable(

@@ -203,7 +203,6 @@ class ToolContext:
     _emit: Callable[[str], None]
     _room: Callable[[], Awaitable[object]] | None = None
     _waiting: set[asyncio.Timeout] = field(default_factory=set, init=False)  # for room
-    _thread: int = field(default_factory=threading.get_ident, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default_factory=current_loop, init=False)
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
@@ -226,7 +225,7 @@ class ToolContext:
         if not text or self._is_over:
             return
         text = replace_lone_surrogates(str.__str__(text))
-        if self._loop is None or threading.get_ident() == self._thread:
+        if self._loop is None or self._loop is current_loop():
             self._emit(text)
             return
         delivery = self._deliver(text)

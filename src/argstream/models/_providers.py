@@ -13,7 +13,6 @@ from argstream.providers._requests import Api
 from argstream.providers.anthropic_requests import AnthropicApi
 from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, ResponsesApi
 
-_OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 # Prefixes of well-known model names, to suggest a provider.
 _MODELS: Final = {
@@ -80,7 +79,7 @@ def _groq_url(url: str) -> str:
 
 def _openai_chat(base_url: str) -> Api:
     """Assume OpenAI's extensions only for the hosts of OpenAI and Azure."""
-    is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
+    is_own = (urlsplit(base_url).hostname or "").endswith((".openai.com", ".azure.com"))
     return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
 
 

@@ -39,7 +39,6 @@ _KINDS: Final[dict[str, CallKind]] = {
 _USER_STEPS: Final = {"user_input", "function_result"}
 # Fields of a step that assembly keeps itself.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
-_KEPT_TEXT_FIELDS: Final = {"type", "content"}
 
 
 class _Delta(Struct, gc=False):
@@ -202,7 +201,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         if type_ == "thought":
             return [d.Opaque(index, step), d.ThinkingClosed(index)]
         if type_ == "model_output":
-            has_more = step.keys() - _KEPT_TEXT_FIELDS
+            has_more = step.keys() - {"type", "content"}
             return [d.Opaque(index, without(step, "content"))] if has_more else []
         if type_.endswith("_result") and type_ not in _USER_STEPS:
             call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))

@@ -45,20 +45,16 @@ RESPONSE_HEADERS: Final = frozenset(
         "x-request-id",
     }
 )
-_PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
+_PARAMETERS: Final = ("alt", "api-version", "beta")
 # A part of a path that could be a key: letters and digits. Others are shorter, or separated.
 _KEY: Final = re.compile("(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{24}")
 _ONLY_OWNER: Final = 0o600
-_ONLY_OWNER_FOLDER: Final = 0o700
 _MAX_NAME_CHARS: Final = 60
 _FIELDS: Final = (b"event:", b"id:", b"retry:")
 _ZLIB: Final = ("gzip", "x-gzip", "deflate")
 _ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
-_NOT_COMPRESSED: Final = "the response does not match its content-encoding"
-_TRUNCATED: Final = "the compressed response is truncated"
-_TOO_LARGE: Final = "the compressed response unpacks to too much data"
 _MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
 # A compressed response may unpack to this, and to so many times its length in addition.
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
@@ -373,10 +369,10 @@ class ResponseRecorder:
             decompressor = self._decompressor
             for piece in (chunk,) if decompressor is None else decompressor.feed(chunk):
                 self._recorder.write(piece)
-        except (zlib.error, _TooLargeError) as error:
-            reason = _NOT_COMPRESSED if isinstance(error, zlib.error) else _TOO_LARGE
-            self._end("cut", reason)
-            self.problem = f"the recording is incomplete: {reason}"
+        except zlib.error:
+            self._cut("the response does not match its content-encoding")
+        except _TooLargeError:
+            self._cut("the compressed response unpacks to too much data")
         except OSError as error:
             self._fail(error)
 
@@ -386,9 +382,13 @@ class ResponseRecorder:
             return
         decompressor = self._decompressor
         if ending == "orderly" and decompressor is not None and not decompressor.is_complete:
-            ending, reason = "cut", _TRUNCATED
-            self.problem = f"the recording is incomplete: {_TRUNCATED}"
-        self._end(ending, reason)
+            self._cut("the compressed response is truncated")
+        else:
+            self._end(ending, reason)
+
+    def _cut(self, reason: str) -> None:
+        self._end("cut", reason)
+        self.problem = f"the recording is incomplete: {reason}"
 
     def _end(self, ending: Ending, reason: str) -> None:
         recorder, self._recorder = self._recorder, None
@@ -415,7 +415,7 @@ class NumberedFiles:
     def prepare(self) -> None:
         """Create the directory, and continue the numbers of the files in it."""
         try:
-            self.directory.mkdir(mode=_ONLY_OWNER_FOLDER, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             names = [path.name for path in self.directory.iterdir()]
         except FileExistsError:
             raise UsageError(

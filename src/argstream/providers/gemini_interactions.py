@@ -97,7 +97,9 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
             case "step.stop":
                 if index is None:
                     raise UnreadableError("step.stop has no index")
-                return self._step_stopped(index)
+                deltas = self._rest_of_step(index)
+                kind = _kind(text_of(self._steps.pop(index, {}).get("type")))
+                return deltas if kind is None else [*deltas, d.CallClosed(index)]
             case "interaction.created":
                 self._steps.clear()
                 self._changed.clear()
@@ -185,12 +187,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         if type_ == _CODE:
             return [d.ArgumentText(index, code)] if (code := text_of(arguments.get("code"))) else []
         return [d.ArgumentValue(index, (name,), value) for name, value in arguments.items()]
-
-    def _step_stopped(self, index: int) -> list[d.Delta]:
-        deltas = self._rest_of_step(index)
-        step = self._steps.pop(index, {})
-        type_ = text_of(step.get("type"))
-        return [*deltas, d.CallClosed(index)] if _kind(type_) is not None else deltas
 
     def _rest_of_step(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of a step."""

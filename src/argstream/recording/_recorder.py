@@ -86,7 +86,6 @@ class Recorder:
         self._redactor = self._secrets.redactor()
         self._is_closed = False
         self._path = Path(file) if isinstance(file, str | Path) else None
-        self._owns_file = self._path is not None
         self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
         since = datetime.now(UTC).timestamp() - (clock() - self._started)
         recorded = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
@@ -130,7 +129,7 @@ class Recorder:
             at = self._clock() - self._started
             self._write(end_line(End(at, ending, reason, self.removed)))
         finally:
-            if self._owns_file:
+            if self._path is not None:
                 self._file.close()
 
     def __enter__(self) -> Self:
@@ -154,7 +153,7 @@ class Recorder:
         except OSError:
             # The file may end in the middle of a line, so do not append to it.
             self._is_closed = True
-            if self._owns_file:
+            if self._path is not None:
                 self._file.close()
             raise
 

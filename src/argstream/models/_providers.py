@@ -16,18 +16,12 @@ from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, Res
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 # Prefixes of well-known model names, to suggest a provider.
 _MODELS: Final = {
-    "claude": "anthropic",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "deepseek": "deepseek",
-    "mistral": "mistral",
-    "codestral": "mistral",
-    "grok": "xai",
-    "llama": "ollama",
-    "qwen": "ollama",
+    "anthropic": ("claude",),
+    "openai": ("gpt", "chatgpt", "o1", "o3", "o4"),
+    "deepseek": ("deepseek",),
+    "mistral": ("mistral", "codestral"),
+    "xai": ("grok",),
+    "ollama": ("llama", "qwen"),
 }
 
 
@@ -135,8 +129,8 @@ def _guess(name: str, prefix: str, model: str) -> str:
         return f"{start}:{rest}"
     if near := difflib.get_close_matches(prefix.lower(), PROVIDERS, 1):
         return f"{near[0]}:{model or '…'}"
-    known = next((known for known in _MODELS if name.lower().startswith(known)), None)
-    return "" if known is None else f"{_MODELS[known]}:{name}"
+    known = (api for api, starts in _MODELS.items() if name.lower().startswith(starts))
+    return next((f"{provider}:{name}" for provider in known), "")
 
 
 def checked_base_url(url: str, origin: str) -> str:

@@ -231,27 +231,22 @@ class _Writer:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._first: bytes | None = None
-        self._is_checked = False
+        self._first: list[bytes] = []  # the first two chunks
 
     def write(self, chunk: bytes) -> None:
         try:
             self._recorder.write(chunk)
-            if not self._is_checked:
-                self._check(bytes(chunk))
+            if len(self._first) < 2:
+                self._first.append(bytes(chunk))
+                self._check(*self._first)
         except UsageError:
             self._recorder.discard()
             raise
 
-    def _check(self, chunk: bytes) -> None:
+    def _check(self, first: bytes, second: bytes | None = None) -> None:
         """Detect from the first two chunks whether chunks are lines without line ends."""
-        if self._first is None:
-            self._first = chunk
-            return
-        self._is_checked = True
-        first = self._first
         starts = _is_line(first) or (first[:1] == b":" and _has_no_line_end(first))
-        if starts and (not chunk or _is_line(chunk)):
+        if starts and second is not None and (not second or _is_line(second)):
             raise UsageError(
                 "a recording needs bytes as they arrived, not lines without line ends. Record "
                 "iter_bytes() or aiter_bytes() of the response, not iter_lines()"

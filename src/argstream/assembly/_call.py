@@ -296,7 +296,11 @@ class CallBuilder:
         except UnwritableError as error:
             self._fail_value(error, events)
         else:
-            self._note_leaf(path, more=more)
+            call = self.call
+            call.in_leaves = call.in_leaves or bool(path)
+            if self._open_leaf and path != self._open_leaf and not self.has_verdict:
+                call.in_doubt = True  # the provider announced more of a string
+            self._open_leaf = path if more else ()
             self.feed(text, events)
 
     def close(self, text: str | None, events: list[ev.Event], *, cut: bool = False) -> None:
@@ -415,13 +419,6 @@ class CallBuilder:
             text = quirk.feed(text) + quirk.close()
         if text.strip() != raw.strip():
             self._restated = text
-
-    def _note_leaf(self, path: JsonPath, *, more: bool) -> None:
-        call = self.call
-        call.in_leaves = call.in_leaves or bool(path)
-        if self._open_leaf and path != self._open_leaf and not self.has_verdict:
-            call.in_doubt = True  # the provider announced more of a string, then sent another value
-        self._open_leaf = path if more else ()
 
     def _fail_value(self, error: UnwritableError, events: list[ev.Event]) -> None:
         if not self.has_verdict:

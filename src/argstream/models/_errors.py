@@ -4,7 +4,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -16,17 +16,11 @@ from argstream.providers._deltas import ProviderFailed
 
 MAX_ERROR_BYTES: Final = 64 * 1024  # read of an error response
 _MAX_DETAIL_CHARS: Final = 1000
-_TITLE: Final = re.compile(r"<title\b", re.IGNORECASE)
-_TITLE_END: Final = re.compile(r"</title", re.IGNORECASE)
-# Start and end of the parts of a page that are not text.
-_MARKUP: Final = tuple(
-    (re.compile(start, re.IGNORECASE), re.compile(end, re.IGNORECASE))
-    for start, end in (
-        (r"<script\b", r"</script[^<>]{0,9}>"),
-        (r"<style\b", r"</style[^<>]{0,9}>"),
-        (r"<!--", r"-->"),
-        (r"<", r">"),
-    )
+# Each alternative ends at the end of the page at the latest, so that a search takes linear time.
+_TITLE: Final = re.compile(r"<title\b[^>]*+(?:>|\Z)(.*?)(?:</title|\Z)", re.IGNORECASE | re.DOTALL)
+_MARKUP: Final = re.compile(
+    r"<(script|style)\b.*?(?:</\1[^<>]{0,9}>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*+(?:>|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 _CODES: Final = {
     400: "bad_request",
@@ -309,30 +303,9 @@ def _parse_details(details: list[Any]) -> ErrorDetails:
 
 
 def _parse_page(page: str) -> ErrorDetails:
-    text = _title(page) or " ".join(_texts(page))
+    title = _TITLE.search(page)
+    text = _MARKUP.sub(" ", title[1] if title and title[1].strip() else page)
     return ErrorDetails(f"an HTML page with the text {' '.join(html.unescape(text).split())!r}")
-
-
-def _title(page: str) -> str:
-    tag = _TITLE.search(page)
-    if tag is None:
-        return ""
-    text = page.find(">", tag.end()) + 1
-    end = _TITLE_END.search(page, text) if text else None
-    return "" if end is None else page[text : end.start()]
-
-
-def _texts(page: str) -> Iterator[str]:
-    """Yield the text between tags, in linear time."""
-    position = 0
-    while (tag := page.find("<", position)) >= 0:
-        yield page[position:tag]
-        end_pattern = next(end for start, end in _MARKUP if start.match(page, tag))
-        end = end_pattern.search(page, tag)
-        if end is None:
-            return  # the rest is markup
-        position = end.end()
-    yield page[position:]
 
 
 def _dump(value: Any) -> str:

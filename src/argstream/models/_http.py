@@ -72,7 +72,6 @@ _LAST_EVENT: Final = re.compile(
     rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
 )
 _MAX_LAST_EVENT_BYTES: Final = 40
-_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _CLOSE_TIMEOUT: Final = 1.0  # after the last event
 _logger = logging.getLogger("argstream.models")
 # Our sessions. Without a reference, one could become garbage together with what would close it, and
@@ -660,5 +659,5 @@ class HttpStream:
         self._is_over = self._is_over or _LAST_EVENT.search(data) is not None
         self._tail = data[-_MAX_LAST_EVENT_BYTES:]
         # The data of the last event may be long, so wait for its end.
-        if self._is_over and self._tail.endswith(_EVENT_ENDS):
+        if self._is_over and self._tail.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
             self._body.end_within(_CLOSE_TIMEOUT)

@@ -66,18 +66,16 @@ def _is_model(given: object) -> TypeGuard[Model]:
 
 
 def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
-    is_used = False
+    sources = [source]
 
     async def return_source(_: ModelRequest) -> object:
-        nonlocal is_used
-        if is_used:
+        if not sources:
             raise ProviderError(
                 "iterator_over",
                 "an iterator can serve as a model for one turn only. Pass a function that returns "
                 "an iterator for each request",
             )
-        is_used = True
-        return source
+        return sources.pop()
 
     return return_source
 

@@ -13,22 +13,15 @@ from argstream.providers._requests import Api
 from argstream.providers.anthropic_requests import AnthropicApi
 from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, ResponsesApi
 
-_OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 # Prefixes of well-known model names, to suggest a provider.
 _MODELS: Final = {
-    "claude": "anthropic",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "deepseek": "deepseek",
-    "mistral": "mistral",
-    "codestral": "mistral",
-    "grok": "xai",
-    "llama": "ollama",
-    "qwen": "ollama",
+    "anthropic": ("claude",),
+    "openai": ("gpt", "chatgpt", "o1", "o3", "o4"),
+    "deepseek": ("deepseek",),
+    "mistral": ("mistral", "codestral"),
+    "xai": ("grok",),
+    "ollama": ("llama", "qwen"),
 }
 
 
@@ -80,7 +73,7 @@ def _groq_url(url: str) -> str:
 
 def _openai_chat(base_url: str) -> Api:
     """Assume OpenAI's extensions only for the hosts of OpenAI and Azure."""
-    is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
+    is_own = (urlsplit(base_url).hostname or "").endswith((".openai.com", ".azure.com"))
     return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
 
 
@@ -136,8 +129,8 @@ def _guess(name: str, prefix: str, model: str) -> str:
         return f"{start}:{rest}"
     if near := difflib.get_close_matches(prefix.lower(), PROVIDERS, 1):
         return f"{near[0]}:{model or '…'}"
-    known = next((known for known in _MODELS if name.lower().startswith(known)), None)
-    return "" if known is None else f"{_MODELS[known]}:{name}"
+    known = (api for api, starts in _MODELS.items() if name.lower().startswith(starts))
+    return next((f"{provider}:{name}" for provider in known), "")
 
 
 def checked_base_url(url: str, origin: str) -> str:

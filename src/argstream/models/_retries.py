@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from argstream.errors import UsageError
 
-_TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and 5xx, except the next one
-_NOT_IMPLEMENTED: Final = 501
+_TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and 5xx, except 501 (not implemented)
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -65,7 +64,7 @@ def may_succeed_later(status: int, headers: Mapping[str, str]) -> bool:
         case "false":
             return False
         case _:
-            return status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)
+            return status in _TRANSIENT or (status >= 500 and status != 501)
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:

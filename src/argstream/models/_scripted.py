@@ -87,39 +87,36 @@ Place: TypeAlias = int | Literal["call"]
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Close the connection after ``at`` bytes of the body, without a proper end."""
-
+class _Placed:
     at: Place = "call"
 
     def __post_init__(self) -> None:
-        _check_place("Cut", self.at)
+        if self.at != "call" and (type(self.at) is not int or self.at < 0):
+            name = type(self).__name__
+            raise UsageError(f'{name}: at must be an int of at least 0 or "call", not {self.at}')
+
+
+class Cut(_Placed):
+    """Close the connection after ``at`` bytes of the body, without a proper end."""
 
 
 @dataclass(frozen=True)
-class ErrorEvent:
+class ErrorEvent(_Placed):
     """Send an error event after ``at`` events, in the format of the API, and nothing more.
 
     A response that is not streamed becomes an error with this status.
     """
 
-    at: Place = "call"
     status: int = 529
     message: str = ""
 
     def __post_init__(self) -> None:
-        _check_place("ErrorEvent", self.at)
+        super().__post_init__()
         _check_status("ErrorEvent", self.status)
 
 
-@dataclass(frozen=True)
-class Malformed:
+class Malformed(_Placed):
     """Truncate the payload of the event after ``at`` events, so that it is not JSON."""
-
-    at: Place = "call"
-
-    def __post_init__(self) -> None:
-        _check_place("Malformed", self.at)
 
 
 @dataclass(frozen=True)
@@ -174,11 +171,6 @@ def checked_faults(faults: object) -> tuple[Fault, ...]:
     if not isinstance(faults, Iterable) or not all(isinstance(fault, Fault) for fault in found):
         raise UsageError(f"faults must be a list such as [Cut(at=500)], not {faults!r}")
     return found
-
-
-def _check_place(name: str, place: Place) -> None:
-    if place != "call" and (type(place) is not int or place < 0):
-        raise UsageError(f'{name}: at must be an int of at least 0 or "call", not {place}')
 
 
 def _check_status(name: str, status: int) -> None:

@@ -83,7 +83,6 @@ _UNSUPPORTED_TYPES: Final = {
     }.items()
     for start in starts.split()
 }
-_LANGCHAIN_MESSAGES: Final = {"human", "ai", "tool", "system"}
 
 
 def detect(payload: object, event: str = "") -> str | None:
@@ -166,7 +165,7 @@ def _has_langchain_messages(state: object) -> bool:
     if not isinstance(messages, list) or not messages:
         return False
     fields = _readable_fields(messages[0])
-    return "content" in fields and fields.get("type") in _LANGCHAIN_MESSAGES
+    return "content" in fields and fields.get("type") in {"human", "ai", "tool", "system"}
 
 
 def _readable_fields(payload: object) -> Mapping[str, Any]:

@@ -46,7 +46,6 @@ WORDS: Final[dict[str, dict[StopKind, str]]] = {
     "openai-responses": {"length": "max_output_tokens", "content_filter": "content_filter"},
 }
 """A provider's stop reason for each kind, for the scripted model and the mock provider."""
-_FINISHED: Final = frozenset({"end_turn", "tool_calls", "paused"})
 
 
 def stop_kind(reason: str | None) -> StopKind:
@@ -57,6 +56,6 @@ def stop_kind(reason: str | None) -> StopKind:
 def ending_of(reason: str | None) -> Ending:
     """Return whether the calls before a stop reason are complete."""
     kind = stop_kind(reason)
-    if kind in _FINISHED:
+    if kind in ("end_turn", "tool_calls", "paused"):
         return "finished"
     return "unknown" if kind == "unknown" else "cut"

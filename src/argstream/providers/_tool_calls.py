@@ -28,11 +28,7 @@ _NO_ID = ("", "null", "None")  # Mistral writes the word where others omit the I
 class EntryFunction(Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | list[Any] | None = None
-
-
-class _Custom(Struct, gc=False):
-    name: str | None = None
-    input: str | None = None
+    input: str | None = None  # of a custom tool
 
 
 class Entry(Struct, gc=False):
@@ -42,7 +38,7 @@ class Entry(Struct, gc=False):
     id: str | int | None = None
     type: str | None = None
     function: EntryFunction | None = None
-    custom: _Custom | None = None
+    custom: EntryFunction | None = None
     extra_content: dict[str, Any] | None = None  # Gemini's thought signature, to be sent back
 
 

@@ -14,7 +14,7 @@ that was filtered to the model's messages is complete.
 """
 
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -91,7 +91,7 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
     protocol = "claude-agent"
 
     def __init__(self) -> None:
-        self._agents: dict[str | None, _MessageMerger] = {}  # by parent call ID
+        self._agents = defaultdict[str | None, _MessageMerger](_MessageMerger)  # by parent call ID
         self._background: set[str] = set()  # sub-agents that continue after the run has ended
         self._current: str | None = None
         self._awaits_result = False
@@ -135,12 +135,6 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
             deltas.append(d.ProviderFailed("truncated", message, retryable=True))
         return deltas
 
-    def _agent(self, parent_id: str | None) -> "_MessageMerger":
-        agent = self._agents.get(parent_id)
-        if agent is None:
-            agent = self._agents[parent_id] = _MessageMerger()
-        return agent
-
     def _switch_to(self, parent_id: str | None, deltas: list[d.Delta]) -> list[d.Delta]:
         if parent_id == self._current or not deltas:
             return deltas
@@ -150,7 +144,7 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
     def _streamed(self, parent_id: object, event: object) -> list[d.Delta]:
         if parent_id is not None and not isinstance(parent_id, str):
             raise UnreadableError(f"call ID must be a string, not {type(parent_id).__name__}")
-        agent = self._agents.get(parent_id) or self._agent(parent_id)
+        agent = self._agents[parent_id]
         deltas = agent.feed(event)
         return deltas if parent_id == self._current else self._switch_to(parent_id, deltas)
 
@@ -167,14 +161,14 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
             return self._switch_to(parent_id, [failure(error, "code")])
         if any(block.get("input") for block in _dicts(message.get("content"))):
             refuse_duplicate_keys(payload)
-        return self._switch_to(parent_id, self._agent(parent_id).read_message(message))
+        return self._switch_to(parent_id, self._agents[parent_id].read_message(message))
 
     def _user(self, line: _Line) -> list[d.Delta]:
         if line.isReplay:
             return []  # an echo of the user's input
         self._awaits_result = True
         parent_id, message = _parent_and_message(line)
-        self._agent(parent_id).is_answered = True
+        self._agents[parent_id].is_answered = True
         parts = _dicts(message.get("content"))
         results = [block for block in parts if block.get("type") == "tool_result"]
         deltas: list[d.Delta] = []
@@ -188,7 +182,7 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
                 deltas += self._sub_agent_ended(call_id)
             failed = bool(block.get("is_error"))
             if not failed:
-                closed = self._agent(parent_id).close_executed(call_id)
+                closed = self._agents[parent_id].close_executed(call_id)
                 deltas += self._switch_to(parent_id, closed)
             deltas.append(d.CallResult(call_id, content, failed))
         return deltas

@@ -50,10 +50,6 @@ _STEP: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES: Final = dict(zip("bfnrt/\\'\"", "\b\f\n\r\t/\\'\"", strict=True))
-_LEAF_FIELDS: Final = {
-    *("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue"),
-    *("json_path", "string_value", "number_value", "bool_value", "null_value", "will_continue"),
-}
 # Fields of parts and calls that carry content.
 _VITAL_OF_PARTS: Final = (
     "parts text function_call name args partial_args json_path string_value bool_value "
@@ -69,6 +65,9 @@ class _PartialArg(Struct, gc=False, rename="camel"):
     number_value: Any = None
     bool_value: bool | None = None
     will_continue: bool | None = None
+
+
+_LEAF_FIELDS: Final = (*_PartialArg.__struct_fields__, "null_value")
 
 
 class _FunctionCall(Struct, gc=False, rename="camel"):
@@ -168,8 +167,10 @@ class _GeminiReader(PayloadReader[_StructType]):
     def __call__(self, payload: object) -> _StructType:
         found = super().__call__(payload)
         # Google sends usage with every chunk. If the struct has it, names are in camelCase.
-        if found.usage_metadata is None and _is_snake_cased(payload):
-            return super().__call__(fields_of(payload))
+        if found.usage_metadata is None and isinstance(payload, _TEXT):
+            text = payload.encode(errors="replace") if isinstance(payload, str) else payload
+            if _SNAKE_CASED.search(text):
+                return super().__call__(fields_of(payload))
         return found
 
 
@@ -475,8 +476,9 @@ class _PartsReader(d.Blocks):
             if value is None:
                 value = _value(leaf)
                 if value is None:
-                    fields = fields_of(self._raw.at(*where, "partialArgs", number))
-                    if unknown := fields.keys() - _LEAF_FIELDS:  # it would be read as null
+                    sent = fields_of(self._raw.at(*where, "partialArgs", number))
+                    # A value of another kind would be read as null.
+                    if unknown := set(map(snake, sent)).difference(_LEAF_FIELDS):
                         raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
                     if leaf.will_continue or written in opened.open_strings:
                         value = ""  # some servers omit empty strings
@@ -643,8 +645,3 @@ def _as_sent(part: object) -> dict[str, Any]:
         if isinstance(owner, dict) and isinstance(encoded := owner.get(name), str):
             owner[name] = encoded.replace("-", "+").replace("_", "/")
     return item
-
-
-def _is_snake_cased(payload: object) -> bool:
-    text = payload.encode(errors="replace") if isinstance(payload, str) else payload
-    return isinstance(text, bytes | bytearray) and _SNAKE_CASED.search(text) is not None

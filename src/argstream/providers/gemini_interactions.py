@@ -39,7 +39,6 @@ _KINDS: Final[dict[str, CallKind]] = {
 _USER_STEPS: Final = {"user_input", "function_result"}
 # Fields of a step that assembly keeps itself.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
-_KEPT_TEXT_FIELDS: Final = {"type", "content"}
 
 
 class _Delta(Struct, gc=False):
@@ -98,7 +97,9 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
             case "step.stop":
                 if index is None:
                     raise UnreadableError("step.stop has no index")
-                return self._step_stopped(index)
+                deltas = self._rest_of_step(index)
+                kind = _kind(text_of(self._steps.pop(index, {}).get("type")))
+                return deltas if kind is None else [*deltas, d.CallClosed(index)]
             case "interaction.created":
                 self._steps.clear()
                 self._changed.clear()
@@ -187,12 +188,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
             return [d.ArgumentText(index, code)] if (code := text_of(arguments.get("code"))) else []
         return [d.ArgumentValue(index, (name,), value) for name, value in arguments.items()]
 
-    def _step_stopped(self, index: int) -> list[d.Delta]:
-        deltas = self._rest_of_step(index)
-        step = self._steps.pop(index, {})
-        type_ = text_of(step.get("type"))
-        return [*deltas, d.CallClosed(index)] if _kind(type_) is not None else deltas
-
     def _rest_of_step(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of a step."""
         step = self._steps.get(index, {})
@@ -202,7 +197,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         if type_ == "thought":
             return [d.Opaque(index, step), d.ThinkingClosed(index)]
         if type_ == "model_output":
-            has_more = step.keys() - _KEPT_TEXT_FIELDS
+            has_more = step.keys() - {"type", "content"}
             return [d.Opaque(index, without(step, "content"))] if has_more else []
         if type_.endswith("_result") and type_ not in _USER_STEPS:
             call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))

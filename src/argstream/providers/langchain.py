@@ -18,7 +18,7 @@ in the provider's form. Neither is read.
 """
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -541,13 +541,8 @@ def _read_line(payload: bytes | bytearray | str) -> object:
     return decoded(payload)
 
 
-class _Unwrapped(NamedTuple):
-    message: Any  # None if there is no message to read
-    writer: str = ""  # the run or node, if known
-    is_end: bool = False  # whether it repeats the whole streamed message
-
-
-def _unwrap_message(payload: Any) -> _Unwrapped:
+def _unwrap_message(payload: Any) -> tuple[Any, str, bool]:
+    """Return the message or None, its writer, and whether it repeats a whole streamed message."""
     writer = ""
     is_end = False
     while True:
@@ -561,7 +556,7 @@ def _unwrap_message(payload: Any) -> _Unwrapped:
             case {"event": "on_tool_end", "data": {"output": inner}}:
                 pass
             case {"event": str()}:
-                return _Unwrapped(None)
+                return None, "", False
             case {"lc": _, "kwargs": inner}:
                 pass
             case {"type": "messages", "data": inner}:
@@ -571,17 +566,17 @@ def _unwrap_message(payload: Any) -> _Unwrapped:
             # From several stream modes, or LangGraph's server (``StreamPart``).
             case [str(mode), inner] | [str(mode), inner, _] | [[*_], str(mode), inner]:
                 if mode.partition("|")[0] != "messages":
-                    return _Unwrapped(None)
+                    return None, "", False
             case [str(), *_]:
-                return _Unwrapped(None)
+                return None, "", False
             case [[] | [str(), *_], [_, {}] as inner]:  # from a nested graph
                 pass
             case [inner, {**metadata}] if not _type_of(metadata):
                 writer = text_of(metadata.get("langgraph_checkpoint_ns")) or writer
             case [*_]:
-                return _Unwrapped(None)
+                return None, "", False
             case _:
-                return _Unwrapped(payload, writer, is_end)
+                return payload, writer, is_end
         payload = inner
 
 

@@ -99,7 +99,9 @@ class OpenAIChatDecoder(d.ProviderDecoder):
             self._turn_id = chunk.id or ""
             deltas.append(d.TurnOpened(self._turn_id, chunk.model or ""))
         elif not chunk.choices and chunk.error is None:
-            deltas += _misplaced_failure(payload, event)
+            fields = fields_of(payload)
+            if "error" in (fields.get("type"), fields.get("object"), event):
+                deltas.append(_failure(fields))  # the whole payload is the error
         if chunk.usage and self._in_turn:
             deltas.append(d.UsageReported(_tokens(chunk.usage)))
         for choice in chunk.choices or ():
@@ -259,13 +261,6 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
     entries = groupby(details, key=lambda detail: (detail.get("index"), detail.get("type")))
     return [joined(list(pieces), _GROWING) for _, pieces in entries]
-
-
-def _misplaced_failure(payload: object, event: str) -> list[d.Delta]:
-    """Return the failure if an error is the whole payload, not a field of it."""
-    fields = fields_of(payload)
-    is_error = "error" in (fields.get("type"), fields.get("object"), event)
-    return [_failure(fields)] if is_error else []
 
 
 def _failure(error: Any) -> d.ProviderFailed:

@@ -34,7 +34,6 @@ _CONVERSATION_ITEMS: Final = {
     "conversation.item.created",
     "conversation.item.done",
 }
-_MCP_ENDS: Final = {"response.mcp_call.completed", "response.mcp_call.failed"}
 
 
 class _Response(Struct, gc=False):
@@ -142,7 +141,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             text = data.text or data.transcript
             # The text of a later part would contradict the text of the whole block.
             return [d.BlockCompleted(key, text)] if text and not data.content_index else []
-        if type_ in _MCP_ENDS:
+        if type_ in ("response.mcp_call.completed", "response.mcp_call.failed"):
             known = self._items.get(key)
             if known is None:
                 return []

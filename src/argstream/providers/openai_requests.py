@@ -23,7 +23,6 @@ from argstream.providers._requests import (
     CallIds,
     Effort,
     ModelRequest,
-    ModelSettings,
     OfferedTool,
     Turn,
     TurnPart,
@@ -89,6 +88,11 @@ class ResponsesApi(_OpenAiApi):
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a streaming request."""
+        settings = request.settings
+        if settings.stop_sequences:
+            raise UsageError(
+                "the Responses API has no stop_sequences. Use Chat Completions instead."
+            )
         offered = {tool.name for tool in request.tools}
         turns = turns_of(request.messages, CallIds(r"(?s:.{1,64})", unique=True))
         items: list[_Item] = []
@@ -101,9 +105,14 @@ class ResponsesApi(_OpenAiApi):
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
             body["instructions"] = request.instructions
-        body |= _sampling(model, request.settings)
+        body |= sampling_of(settings, "max_output_tokens")
+        effort = effort_of(settings)
+        if effort == "none":
+            effort = _min_openai_effort(model)
+        if effort is not None:
+            body["reasoning"] = {"effort": effort}
         body |= _openai_tools(request, _tool, lambda name: {"name": name})
-        return {**encodable(body), **request.settings.extra}
+        return {**encodable(body), **settings.extra}
 
 
 class _AssistantItems:
@@ -273,16 +282,6 @@ def _client_output(item: _Item, answer: Answer) -> tuple[_Item, str]:
                 case _:
                     blank = {"type": "computer_screenshot", "image_url": _BLANK_IMAGE}
                     return {**output, "output": blank}, note
-
-
-def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:
-    if settings.stop_sequences:
-        raise UsageError("the Responses API has no stop_sequences. Use Chat Completions instead.")
-    effort = effort_of(settings)
-    if effort == "none":
-        effort = _min_openai_effort(model)
-    fields = sampling_of(settings, "max_output_tokens")
-    return fields if effort is None else {**fields, "reasoning": {"effort": effort}}
 
 
 def _tool(tool: OfferedTool) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from argstream.providers._payloads import (
 from argstream.providers._stop_reasons import ending_of
 
 _CALLS: Final = {"tool-call", "builtin-tool-call"}
-_SUCCESS: Final = {None, "success"}
 
 
 class _Call:
@@ -202,7 +201,7 @@ def _result(part: Mapping[str, Any], index: int | None = None) -> d.CallResult:
     """Return the result of a call. One with an index is a part of the response."""
     call_id, content = text_of(part.get("tool_call_id")), json_value(part.get("content"))
     block = None if index is None else ("result", index)
-    return d.CallResult(call_id, content, part.get("outcome") not in _SUCCESS, block)
+    return d.CallResult(call_id, content, part.get("outcome") not in (None, "success"), block)
 
 
 def _tokens(given: object) -> d.Tokens:

@@ -17,7 +17,6 @@ from argstream.providers import _deltas as d
 from argstream.providers._payloads import PayloadReader, failure, fields_of
 from argstream.providers._stop_reasons import ending_of
 
-_TOOL_CALLS: Final = "REASON_TOOL_CALLS"
 _NO_REASON: Final = {"", "REASON_INVALID"}
 _CLIENT_SIDE: Final = {"", "TOOL_CALL_TYPE_INVALID", "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL"}
 _ENDED: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
@@ -103,7 +102,7 @@ class _OutputState(Struct, eq=False):
 
     @property
     def ends_turn(self) -> bool:
-        return bool(self.reason) and not (self.reason == _TOOL_CALLS and self.runs_tools)
+        return bool(self.reason) and not (self.reason == "REASON_TOOL_CALLS" and self.runs_tools)
 
 
 class XaiGrpcDecoder(d.ProviderDecoder):

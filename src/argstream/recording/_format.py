@@ -83,13 +83,7 @@ class _Line(Struct):
     removed: int = 0
 
 
-class _Version(Struct):
-    version: Any = None
-
-
 _read_line = msgspec.json.Decoder(_Line).decode
-_read_version = msgspec.json.Decoder(_Version).decode
-_read_header = msgspec.json.Decoder(Header).decode
 
 
 def is_recording(start: bytes) -> bool:
@@ -123,7 +117,7 @@ def read_header(line: bytes) -> Header:
     """Parse the first line. Raises ``UsageError`` if it is invalid or of a later version."""
     line = line.removeprefix(BYTE_ORDER_MARK)
     try:
-        version = _read_version(line).version
+        version = msgspec.json.decode(line, type=dict[str, Any]).get("version")
         if type(version) is not int or version < 1 or not is_recording(line):
             raise UsageError("not a recording of argstream: the first line has no version")
         if version > VERSION:
@@ -131,7 +125,7 @@ def read_header(line: bytes) -> Header:
                 f"the recording has version {version}, but this argstream supports up to version "
                 f"{VERSION}. Install a newer argstream"
             )
-        return _read_header(line)
+        return msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UsageError("not a recording of argstream: the first line is damaged") from None
 

@@ -45,20 +45,16 @@ RESPONSE_HEADERS: Final = frozenset(
         "x-request-id",
     }
 )
-_PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
+_PARAMETERS: Final = ("alt", "api-version", "beta")
 # A part of a path that could be a key: letters and digits. Others are shorter, or separated.
 _KEY: Final = re.compile("(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{24}")
 _ONLY_OWNER: Final = 0o600
-_ONLY_OWNER_FOLDER: Final = 0o700
 _MAX_NAME_CHARS: Final = 60
 _FIELDS: Final = (b"event:", b"id:", b"retry:")
 _ZLIB: Final = ("gzip", "x-gzip", "deflate")
 _ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
-_NOT_COMPRESSED: Final = "the response does not match its content-encoding"
-_TRUNCATED: Final = "the compressed response is truncated"
-_TOO_LARGE: Final = "the compressed response unpacks to too much data"
 _MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
 # A compressed response may unpack to this, and to so many times its length in addition.
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
@@ -90,7 +86,6 @@ class Recorder:
         self._redactor = self._secrets.redactor()
         self._is_closed = False
         self._path = Path(file) if isinstance(file, str | Path) else None
-        self._owns_file = self._path is not None
         self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
         since = datetime.now(UTC).timestamp() - (clock() - self._started)
         recorded = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
@@ -134,7 +129,7 @@ class Recorder:
             at = self._clock() - self._started
             self._write(end_line(End(at, ending, reason, self.removed)))
         finally:
-            if self._owns_file:
+            if self._path is not None:
                 self._file.close()
 
     def __enter__(self) -> Self:
@@ -158,7 +153,7 @@ class Recorder:
         except OSError:
             # The file may end in the middle of a line, so do not append to it.
             self._is_closed = True
-            if self._owns_file:
+            if self._path is not None:
                 self._file.close()
             raise
 
@@ -236,27 +231,22 @@ class _Writer:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._first: bytes | None = None
-        self._is_checked = False
+        self._first: list[bytes] = []  # the first two chunks
 
     def write(self, chunk: bytes) -> None:
         try:
             self._recorder.write(chunk)
-            if not self._is_checked:
-                self._check(bytes(chunk))
+            if len(self._first) < 2:
+                self._first.append(bytes(chunk))
+                self._check(*self._first)
         except UsageError:
             self._recorder.discard()
             raise
 
-    def _check(self, chunk: bytes) -> None:
+    def _check(self, first: bytes, second: bytes | None = None) -> None:
         """Detect from the first two chunks whether chunks are lines without line ends."""
-        if self._first is None:
-            self._first = chunk
-            return
-        self._is_checked = True
-        first = self._first
         starts = _is_line(first) or (first[:1] == b":" and _has_no_line_end(first))
-        if starts and (not chunk or _is_line(chunk)):
+        if starts and second is not None and (not second or _is_line(second)):
             raise UsageError(
                 "a recording needs bytes as they arrived, not lines without line ends. Record "
                 "iter_bytes() or aiter_bytes() of the response, not iter_lines()"
@@ -373,10 +363,10 @@ class ResponseRecorder:
             decompressor = self._decompressor
             for piece in (chunk,) if decompressor is None else decompressor.feed(chunk):
                 self._recorder.write(piece)
-        except (zlib.error, _TooLargeError) as error:
-            reason = _NOT_COMPRESSED if isinstance(error, zlib.error) else _TOO_LARGE
-            self._end("cut", reason)
-            self.problem = f"the recording is incomplete: {reason}"
+        except zlib.error:
+            self._cut("the response does not match its content-encoding")
+        except _TooLargeError:
+            self._cut("the compressed response unpacks to too much data")
         except OSError as error:
             self._fail(error)
 
@@ -386,9 +376,13 @@ class ResponseRecorder:
             return
         decompressor = self._decompressor
         if ending == "orderly" and decompressor is not None and not decompressor.is_complete:
-            ending, reason = "cut", _TRUNCATED
-            self.problem = f"the recording is incomplete: {_TRUNCATED}"
-        self._end(ending, reason)
+            self._cut("the compressed response is truncated")
+        else:
+            self._end(ending, reason)
+
+    def _cut(self, reason: str) -> None:
+        self._end("cut", reason)
+        self.problem = f"the recording is incomplete: {reason}"
 
     def _end(self, ending: Ending, reason: str) -> None:
         recorder, self._recorder = self._recorder, None
@@ -415,7 +409,7 @@ class NumberedFiles:
     def prepare(self) -> None:
         """Create the directory, and continue the numbers of the files in it."""
         try:
-            self.directory.mkdir(mode=_ONLY_OWNER_FOLDER, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             names = [path.name for path in self.directory.iterdir()]
         except FileExistsError:
             raise UsageError(

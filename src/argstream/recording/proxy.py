@@ -67,10 +67,8 @@ _MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 # A body as a JSON string can be six times as long, and a line has at most 64 MiB.
 _MAX_RECORDED_BYTES: Final = 8 * 1024 * 1024
 _DISCONNECTED: Final = "the client disconnected"
-_BROKE_OFF: Final = "the provider disconnected before its response ended"
 _EXAMPLE_URL: Final = "Pass a URL such as https://api.example.com"
 _STOPPED: Final = "the proxy was stopped"
-_SWITCHING_PROTOCOLS: Final = 101
 # Ends of paths whose responses may contain keys, such as the short-lived browser keys of realtime
 # APIs. Paths that count tokens do not match.
 _RETURNS_KEYS: Final = re.compile(
@@ -91,7 +89,6 @@ _HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
     }
 )
 _LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
-_AUTOMATIC_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
@@ -244,7 +241,7 @@ class Upstream:
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            skip_auto_headers=_AUTOMATIC_HEADERS,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
         )
@@ -270,7 +267,7 @@ class Upstream:
             )
         except ValueError as error:
             raise self._no_response(error) from None
-        if response.status == _SWITCHING_PROTOCOLS:
+        if response.status == 101:
             response.close()
             raise _NoResponseError(
                 f"{self.url} switched protocols (101). The proxy supports only HTTP"
@@ -528,7 +525,7 @@ class _RecordedExchange:
         except ConnectionError:
             ending, reason = "aborted", _DISCONNECTED
         except aiohttp.ClientError:
-            ending, reason = "cut", _BROKE_OFF
+            ending, reason = "cut", "the provider disconnected before its response ended"
         except asyncio.CancelledError:
             ending, reason = "aborted", _STOPPED if self._proxy.is_stopping() else _DISCONNECTED
         else:

@@ -34,6 +34,8 @@ except ModuleNotFoundError:
 
 from argstream._asyncio import run_in_thread
 from argstream._secrets import REMOVED, secrets_of_header
+from argstream.assembly import Assembler
+from argstream.events import ToolArgsDelta
 from argstream.models._scripted import (
     Cut,
     ErrorEvent,
@@ -421,8 +423,13 @@ def _event_at(place: Place, events: list[bytes]) -> int:
     """Return the number of events before a place: for a call, before the middle of its pieces."""
     if place != "call":
         return place
-    payloads = ([decode(one.data) for one in _frames(SseDecoder(), event)] for event in events)
-    pieces = [index for index, found in enumerate(payloads) if any(map(_is_piece, found))]
+    reader = Assembler()
+    pieces = [
+        index
+        for index, event in enumerate(events)
+        for frame in _frames(SseDecoder(), event)
+        if any(isinstance(one, ToolArgsDelta) for one in reader.feed(frame.data, frame.event))
+    ]
     return pieces[len(pieces) // 2] if pieces else len(events) // 2
 
 
@@ -443,19 +450,6 @@ def _halved(event: bytes) -> bytes:
 
 def _message(fault: Status | ErrorEvent) -> str:
     return fault.message or f"Error {fault.status}, as configured in the mock provider"
-
-
-def _is_piece(payload: Any) -> bool:
-    """Return True for a piece of a tool's arguments, in any of the APIs."""
-    match payload:
-        case {"delta": {"partial_json": str(piece)}} | {
-            "choices": [{"delta": {"tool_calls": [{"function": {"arguments": str(piece)}}, *_]}}]
-        }:
-            return bool(piece)
-        case {"type": str(type_), "delta": str(piece)} if type_.endswith("_call_arguments.delta"):
-            return bool(piece)
-        case _:
-            return False
 
 
 @dataclass(frozen=True)

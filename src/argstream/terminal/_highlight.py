@@ -78,7 +78,7 @@ _ROLES: Final = {
 
 
 # Lexes a text line by line: ``kind`` is the lexer of the next line, which ends with its newline.
-LineLexer: TypeAlias = "_LineByLine | _ByContext | _ByRules | _Markdown"
+LineLexer: TypeAlias = "_LineByLine | _Markdown"
 
 
 class Highlighter:
@@ -194,12 +194,11 @@ class _LineByLine:
         return [(token, text) for _, token, text in self._lexer.get_tokens_unprocessed(line)]
 
 
-class _ByContext:
+class _ByContext(_LineByLine):
     """For lexers that keep their states in an object, which is passed from line to line."""
 
     def __init__(self, lexer: ExtendedRegexLexer) -> None:
-        self.kind = type(lexer)
-        self._lexer = lexer
+        super().__init__(lexer)
         make = YamlLexerContext if isinstance(lexer, YamlLexer) else LexerContext
         self._context = make("", 0)
 
@@ -213,12 +212,11 @@ class _ByContext:
         return tokens
 
 
-class _ByRules:
+class _ByRules(_LineByLine):
     """For lexers with states and rules."""
 
     def __init__(self, lexer: RegexLexer) -> None:
-        self.kind = type(lexer)
-        self._lexer = lexer
+        super().__init__(lexer)
         self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
         self._stack = ["root"]
         self._inside: tuple[str, Any] | None = None  # the end and type of what spans lines

@@ -236,8 +236,8 @@ class RunView:
         """
         self._has_tail = has_tail
         self._is_full = full
-        self._is_stored = stored is not False
-        self._store = f" --store {stored}" if isinstance(stored, str) and stored else ""
+        is_named = isinstance(stored, str) and stored
+        self._store = f" --store {stored}" if is_named else None if stored is False else ""
         self._views = ToolViews() if views is None else views
         self._calls: dict[str, CallBlock] = {}  # the newest with each ID
         self._texts: dict[str | None, TextBlock] = {}  # those that are not over, by speaker
@@ -582,9 +582,9 @@ class RunView:
     def _hint(self, command: str) -> str:
         """Return a command about the run; nothing if it can't be found later."""
         run_id = self._state.run_id.removeprefix("run_")
-        is_known = self._is_stored and run_id
-        name = f"run:{visible_line(run_id[:8])}{self._store}"
-        return f"argstream {command} {name}" if is_known else ""
+        if self._store is None or not run_id:
+            return ""
+        return f"argstream {command} run:{visible_line(run_id[:8])}{self._store}"
 
     @property
     def _compact(self) -> Compact:

@@ -459,24 +459,22 @@ class CallView:
                     self._edits = self._diff_part(placement.diff_names)
                 return self._edits
             case "edits":
-                return self._item_edits()
+                return self._diff_part(placement.item_names, is_array=True)
             case "command":
                 return CommandPart(self._lines, placement.language(name), self._offer_title)
             case "rows":
                 self._close_title()
                 return TablePart(self._lines, name)
             case "array":
-                table = TablePart(self._lines, name)
-                return ArrayPart(placement.item_names, table, self._item_edits, self._close_title)
+                names, table = placement.item_names, TablePart(self._lines, name)
+                make_edits = partial(self._diff_part, names, is_array=True)
+                return ArrayPart(names, table, make_edits, self._close_title)
             case _:
                 return self._plain
 
     def _write_text(self) -> None:
         if self._text is not None:
             self._text.write()
-
-    def _item_edits(self) -> DiffPart:
-        return self._diff_part(self._placement.item_names, is_array=True)
 
     def _diff_part(self, names: DiffNames, *, is_array: bool = False) -> DiffPart:
         part = DiffPart(self._lines, names, self._files, is_array=is_array)

@@ -74,7 +74,6 @@ def watch(given: Namespace) -> int:
     refuse(given.store, "--store is for runs: argstream watch run:ID")
     from argstream.terminal import file_reader
 
-    is_live = not Path(given.file).is_file()  # a pipe may have a name
     return show_stream(
         chunks(given.file, _WAITING),
         given,
@@ -82,7 +81,7 @@ def watch(given: Namespace) -> int:
         policy=policy_in(given.policy),
         # A recording may be about files as they were long ago; what arrives is about now.
         read_file=file_reader(Path.cwd()) if given.file == "-" else None,
-        timed=is_live,
+        timed=not Path(given.file).is_file(),  # a pipe may have a name
     )
 
 

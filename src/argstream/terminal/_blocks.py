@@ -17,7 +17,7 @@ from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible, visible_line
 from argstream.terminal._highlight import Markdown
 from argstream.terminal._layout import behind, break_rows, cut, expand_tabs, fit, rows_of, width
-from argstream.terminal._parts import Block, GrowingText
+from argstream.terminal._parts import Block, GrowingText, drained
 from argstream.terminal._text import (
     Breaks,
     Line,
@@ -598,8 +598,7 @@ class ToolBlock(_Block):
         self._lines += self._fold.end()
 
     def _fold_output(self) -> None:
-        self._lines += self._fold.add(self._out)
-        self._out.clear()
+        self._lines += self._fold.add(drained(self._out))
 
 
 def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -130,16 +132,9 @@ def source_spans(pieces: Iterable[tuple[str, Role]]) -> Spans:
 
 def _pieces(tokens: Iterable[Token]) -> list[tuple[str, Role]]:
     """Join neighbours of the same role. The newline at the end is not shown."""
-    pieces: list[tuple[str, Role]] = []
-    for token, token_text in tokens:
-        text = token_text.removesuffix("\n")
-        if not text:
-            continue
-        role = _role_of(token)
-        if pieces and pieces[-1][1] == role:
-            text = pieces.pop()[0] + text
-        pieces.append((text, role))
-    return pieces
+    bare = ((_role_of(token), text.removesuffix("\n")) for token, text in tokens)
+    groups = groupby((piece for piece in bare if piece[1]), key=itemgetter(0))
+    return [("".join(text for _, text in group), role) for role, group in groups]
 
 
 @cache

@@ -16,6 +16,13 @@ FOLD: Final = 8  # lines of a long text that are shown at its beginning; at its 
 CUT: Final = 500  # how many of the newest characters of a growing line are looked at
 
 
+def drained(lines: list[Line]) -> list[Line]:
+    """Return the lines of a list, which is empty then."""
+    taken = lines[:]
+    lines.clear()
+    return taken
+
+
 class GrowingText:
     """Collects pieces of a text and returns its lines.
 
@@ -475,9 +482,8 @@ class TitlePart:
     def take(self, event: ArgumentEvent) -> None:
         self._plain.take(event)
         if isinstance(event, ev.ArgumentCompleted):
-            if not self._offer_title(event.value):
-                self._out += self._lines
-            self._lines.clear()
+            lines = drained(self._lines)
+            self._out += [] if self._offer_title(event.value) else lines
 
     def growing(self, rows: int) -> list[Line]:
         return (self._lines + self._plain.growing(rows))[-rows:]
@@ -485,5 +491,4 @@ class TitlePart:
     def finish(self) -> None:
         """Write it as far as it came: half a path is no title."""
         self._plain.finish()
-        self._out += self._lines
-        self._lines.clear()
+        self._out += drained(self._lines)

@@ -55,6 +55,7 @@ from argstream.terminal._parts import (
     Table,
     TitlePart,
     bar,
+    drained,
     note,
     numbered,
     said,
@@ -414,11 +415,7 @@ class CallView:
     def settled(self) -> list[Line]:
         """Return what is final, once it is known what stands above it."""
         self._write_text()
-        if self.is_title_open:
-            return []
-        lines = self._lines[:]
-        self._lines.clear()
-        return lines
+        return [] if self.is_title_open else drained(self._lines)
 
     def growing(self, rows: int) -> list[Line]:
         self._write_text()
@@ -617,12 +614,11 @@ class TablePart:
 
     def _write_item(self) -> None:
         self._settle_columns()
-        self._out += self._item_lines
-        self._item_lines.clear()
+        self._out += drained(self._item_lines)
 
     def _take_row(self, item: Mapping[str, Any]) -> None:
-        row = _Row({name: _cell(value) for name, value in item.items()}, self._item_lines[:])
-        self._item_lines.clear()
+        cells = {name: _cell(value) for name, value in item.items()}
+        row = _Row(cells, drained(self._item_lines))
         if self._columns is not None:
             self._write(row)
             return
@@ -758,9 +754,7 @@ class FreeTextView:
 
     def settled(self) -> list[Line]:
         self._block.write()
-        lines = self._lines[:]
-        self._lines.clear()
-        return lines
+        return drained(self._lines)
 
     def growing(self, rows: int) -> list[Line]:
         return self._block.growing(rows)

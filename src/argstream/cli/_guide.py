@@ -29,6 +29,7 @@ from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.policy import Glob, Policy, Rule
 from argstream.providers import ProtocolName
+from argstream.terminal._text import count
 
 _PIECE: Final = 9  # characters; with 0.03 s between two pieces, 300 a second, as a usual model
 _BELOW: Final = 10_000
@@ -214,7 +215,7 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
 
         :param text: Any text.
         """
-        return f"{_counted(text.split(), 'word')} and {_counted(text, 'character')}"
+        return f"{count(len(text.split()), 'word')} and {count(len(text), 'character')}"
 
     @tool
     async def count_primes(
@@ -263,10 +264,6 @@ def _file_tool(name: str, folder: Path, context: ToolContext) -> Callable[..., A
         (place / _SAMPLE).write_bytes(sample.read_bytes())
     _forget_oldest(folder)
     return next(one for one in file_tools(place) if one.name == name).function
-
-
-def _counted(things: list[str] | str, name: str) -> str:
-    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -93,7 +93,6 @@ class Scrollback:
         self.is_request_open = False  # whether the last lines are a request
         self.is_paused = False  # blocks wait, so that an open request stays the last
         self._speaker: str | None = None  # the agent of the last event
-        self._bars: Spans = ()  # at the left edge of the last lines
 
     def committed(self) -> list[Line]:
         committed, self._committed = self._committed, []
@@ -136,7 +135,8 @@ class Scrollback:
         """Close the box of a request that has no decision."""
         if self.is_request_open:
             self.is_request_open = False
-            self._committed.append(behind(self._bars, _UNDECIDED))
+            bars = (_BAR,) * self.depth(self._speaker)
+            self._committed.append(behind(bars, _UNDECIDED))
 
     def settle(self) -> None:
         if self.is_paused:
@@ -207,7 +207,7 @@ class Scrollback:
             self._speaker = speaker
             if speaker is not None:
                 lines = [self._announcement(speaker), *lines]
-        bars = self._bars = (_BAR,) * self.depth(speaker)
+        bars = (_BAR,) * self.depth(speaker)
         self._committed += [behind(bars, line) for line in lines] if bars else lines
 
 

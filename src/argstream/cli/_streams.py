@@ -277,7 +277,6 @@ def _record_pipe(given: Namespace) -> int:
     output = given.output or "-"
     is_for_stdout = output == "-"
     passing = None if is_for_stdout or given.quiet else _PassOn()
-    recorder: Recorder | None = None
     try:
         recorder = Recorder(
             sys.stdout.buffer if is_for_stdout else output,
@@ -292,14 +291,11 @@ def _record_pipe(given: Namespace) -> int:
             silence(sys.stdout)
         name = "standard output" if is_for_stdout else visible_line(output)
         complain(f"cannot write {name}: {error.strerror}")
-        if passing is None or error.errno not in _FULL:
-            return 2
-    if recorder is not None:
-        return _record(recorder, passing, output)
-    for chunk in chunks("-", _WAITING):
-        if passing is not None:
-            passing.write(chunk)
-    return 2
+        if passing is not None and error.errno in _FULL:
+            for chunk in chunks("-", _WAITING):
+                passing.write(chunk)
+        return 2
+    return _record(recorder, passing, output)
 
 
 def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int:

@@ -130,17 +130,17 @@ class StreamingDiff:
         first = bisect_left(places, self._at)
         near = places[first : bisect_left(places, self._at + WINDOW)]
         for place in near[:_TRIED]:
-            run, telling = self._run(place, 2 + WINDOW // _PROOF)
+            run, telling = self._run(place)
             away = place + 1 - run - self._at
             is_sure = away == 0 or run > 1 or len(near) == 1
             if is_sure and telling > away // _PROOF:
-                return place + 1, self._run(place, len(self.held))[0]
+                return place + 1, run
         return None
 
-    def _run(self, place: int, limit: int) -> tuple[int, int]:
+    def _run(self, place: int) -> tuple[int, int]:
         """Count the equal lines before and at a place, and those of them that say something."""
         run = telling = 0
-        while run < min(limit, len(self.held), place + 1 - self._at):
+        while run < min(len(self.held), place + 1 - self._at):
             line = self.held[-1 - run]
             if self._old[place - run] != line:
                 break

@@ -178,12 +178,11 @@ def run_prompt(given: Namespace) -> int:
 
 async def _run(prompt: str, options: Namespace, stopping: Stopping) -> int:
     place, continues = place_of(options.store, ""), options.is_continued or options.conversation
-    if not (place or continues):
-        async with _agent(options, _FRESH, None) as driving:
-            return await driving.follow(lambda agent: agent.run_stream(prompt), stopping)
     # A new store is created by the first write: a run that is refused leaves no file behind.
-    async with opened(place, may_create=not continues) as store:
-        last = await _last_run(store, options) if continues else None
+    is_stored = place or continues
+    opening = opened(place, may_create=not continues) if is_stored else nullcontext()
+    async with opening as store:
+        last = await _last_run(store, options) if store is not None and continues else None
         async with _agent(options, last.launch if last else _FRESH, store) as driving:
             conversation = None
             if last is not None:

@@ -12,8 +12,10 @@ Any other message is answered like the first.
 
 import asyncio
 import shutil
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.resources import files
+from math import isqrt
 from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import uuid4
@@ -27,6 +29,7 @@ from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.policy import Glob, Policy, Rule
 from argstream.providers import ProtocolName
+from argstream.terminal._text import count
 
 _PIECE: Final = 9  # characters; with 0.03 s between two pieces, 300 a second, as a usual model
 _BELOW: Final = 10_000
@@ -212,22 +215,22 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
 
         :param text: Any text.
         """
-        return f"{_counted(text.split(), 'word')} and {_counted(text, 'character')}"
+        return f"{count(len(text.split()), 'word')} and {count(len(text), 'character')}"
 
     @tool
     async def count_primes(
-        below: Annotated[int, Field(ge=2, le=1_000_000)], context: ToolContext
+        below: Annotated[int, Field(ge=2, le=100_000)], context: ToolContext
     ) -> str:
         """Count the prime numbers below a number, and tell how far it has come.
 
         :param below: The first number that is too large.
         """
-        is_prime = _sieve(below)
+        primes = [n for n in range(2, below) if all(n % m for m in range(2, isqrt(n) + 1))]
         for step in range(1, _STEPS + 1):
             end = below * step // _STEPS
-            context.output(f"below {end:,}: {sum(is_prime[:end]):,}\n")
+            context.output(f"below {end:,}: {bisect_left(primes, end):,}\n")
             await asyncio.sleep(pause)  # so that a viewer sees that it takes time
-        return f"{sum(is_prime):,} primes are below {below:,}"
+        return f"{len(primes):,} primes are below {below:,}"
 
     @tool(requires_confirmation=True)
     def write_file(path: str, content: str, context: ToolContext) -> str:
@@ -261,20 +264,6 @@ def _file_tool(name: str, folder: Path, context: ToolContext) -> Callable[..., A
         (place / _SAMPLE).write_bytes(sample.read_bytes())
     _forget_oldest(folder)
     return next(one for one in file_tools(place) if one.name == name).function
-
-
-def _counted(things: list[str] | str, name: str) -> str:
-    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
-
-
-def _sieve(below: int) -> bytearray:
-    is_prime = bytearray([1]) * below
-    is_prime[:2] = bytes(2)
-    for number in range(2, int(below**0.5) + 1):
-        if is_prime[number]:
-            multiples = range(number * number, below, number)
-            is_prime[number * number :: number] = bytes(len(multiples))
-    return is_prime
 
 
 def _forget_oldest(folder: Path) -> None:

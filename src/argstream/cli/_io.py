@@ -21,18 +21,14 @@ def bytes_output() -> Callable[[bytes], None]:
 
     On a terminal they are shown as text, in which nothing acts on it: a model wrote some of them.
     """
-    if sys.stdout.isatty():
-        decoder = getincrementaldecoder("utf-8")("replace")
-
-        def show(data: bytes) -> None:
-            sys.stdout.write(visible(decoder.decode(data)))
-            sys.stdout.flush()
-
-        return show
+    decoder = getincrementaldecoder("utf-8")("replace") if sys.stdout.isatty() else None
 
     def write(data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        if decoder is None:
+            sys.stdout.buffer.write(data)
+        else:
+            sys.stdout.write(visible(decoder.decode(data)))
+        sys.stdout.flush()
 
     return write
 

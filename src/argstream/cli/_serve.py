@@ -36,6 +36,7 @@ from argstream.runs._store import Store
 from argstream.sanitise import visible, visible_line
 from argstream.server import AgentServer, serve
 from argstream.server._security import LOOPBACK_HOSTS
+from argstream.terminal._text import harmless
 
 if TYPE_CHECKING:
     from argstream.server import ClaudeAgentDriver
@@ -94,7 +95,6 @@ def _others(url: str, host: str, hosts: Hosts) -> str:
     return f"reachable from other machines on port {urlsplit(url).port}, {by}, with the token"
 
 
-_SPELLED: Final = "⟦"
 _ErrorInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 )
@@ -113,8 +113,7 @@ class _Visible(logging.Formatter):
     """Makes what models, providers and clients wrote visible."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name there
-        # What the server has made visible already is not spelled out once more.
-        return _SPELLED.join(map(visible_line, super().formatMessage(record).split(_SPELLED)))
+        return harmless(super().formatMessage(record))
 
     def formatException(self, ei: _ErrorInfo) -> str:  # noqa: N802 - as above
         return visible(super().formatException(ei))

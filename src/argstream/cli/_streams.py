@@ -74,7 +74,6 @@ def watch(given: Namespace) -> int:
     refuse(given.store, "--store is for runs: argstream watch run:ID")
     from argstream.terminal import file_reader
 
-    is_live = not Path(given.file).is_file()  # a pipe may have a name
     return show_stream(
         chunks(given.file, _WAITING),
         given,
@@ -82,7 +81,7 @@ def watch(given: Namespace) -> int:
         policy=policy_in(given.policy),
         # A recording may be about files as they were long ago; what arrives is about now.
         read_file=file_reader(Path.cwd()) if given.file == "-" else None,
-        timed=is_live,
+        timed=not Path(given.file).is_file(),  # a pipe may have a name
     )
 
 
@@ -278,7 +277,6 @@ def _record_pipe(given: Namespace) -> int:
     output = given.output or "-"
     is_for_stdout = output == "-"
     passing = None if is_for_stdout or given.quiet else _PassOn()
-    recorder: Recorder | None = None
     try:
         recorder = Recorder(
             sys.stdout.buffer if is_for_stdout else output,
@@ -293,14 +291,11 @@ def _record_pipe(given: Namespace) -> int:
             silence(sys.stdout)
         name = "standard output" if is_for_stdout else visible_line(output)
         complain(f"cannot write {name}: {error.strerror}")
-        if passing is None or error.errno not in _FULL:
-            return 2
-    if recorder is not None:
-        return _record(recorder, passing, output)
-    for chunk in chunks("-", _WAITING):
-        if passing is not None:
-            passing.write(chunk)
-    return 2
+        if passing is not None and error.errno in _FULL:
+            for chunk in chunks("-", _WAITING):
+                passing.write(chunk)
+        return 2
+    return _record(recorder, passing, output)
 
 
 def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int:
@@ -460,21 +455,12 @@ def _provider(given: Namespace) -> "MockProvider":
             raise UsageError("--timed needs a recording. Pass the file of one")
         return MockProvider.replaying(data, timed=True, port=given.port, on_request=_log)
     try:
-        if data is not None and not _is_script(data):
+        if data is not None and b'"replies"' not in data[:100]:  # the only key of a script
             return MockProvider.replaying(data, faults=faults, port=given.port, on_request=_log)
         replies = EXAMPLE if data is None else parse_script(data)
     except UsageError as error:
         raise UnreadableFileError(given.file, str(error)) from error
     return MockProvider(replies, repeat=True, faults=faults, port=given.port, on_request=_log)
-
-
-def _is_script(data: bytes) -> bool:
-    """Return whether it is one document with replies, or was meant to be."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return b'"replies"' in data[:100]
-    return isinstance(document, dict) and "replies" in document
 
 
 def _mock_greeting(provider: "MockProvider") -> str:

@@ -96,6 +96,7 @@ class Choice(NamedTuple):
 
 
 _BACK: Final = Choice("Esc", "back")
+_HELP: Final = Choice("?", "help")
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,8 @@ class Prompt:
     closes_request: bool = False  # below the request, the question needs no words
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return ("?", *(choice.key.lower() for choice in self.choices))
-
-    def runs(self, key: str) -> bool:
-        return any(choice.runs for choice in self.choices if choice.key.lower() == key)
+    def by_key(self) -> dict[str, Choice]:
+        return {"?": _HELP, **{choice.key.lower(): choice for choice in self.choices}}
 
     def can_be_read(self, columns: int) -> bool:
         """Return whether at least all of its keys can be seen, with the rest above."""
@@ -433,7 +431,7 @@ class Dialogue:
             key, stood = _name(keys[0]), self._stood(prompt)
             quiet = _WARY_SECONDS if before in (key, ANY_KEY) else _QUIET_SECONDS
             is_alone = not await self._keyboard.is_more_coming()
-            hint = _hint(keys, prompt.keys) if is_alone else _SEVERAL
+            hint = _hint(keys, prompt.by_key) if is_alone else _SEVERAL
             hint = hint or (_TOO_SOON if stood < quiet else "")
             before = ""  # a user who continues has seen this one
             if hint:
@@ -441,7 +439,7 @@ class Dialogue:
             if key == "?":
                 self._place.say(*HELP, about=about)
                 continue
-            if not prompt.runs(key) or not self._say_missing(prompt, lines):
+            if not prompt.by_key[key].runs or not self._say_missing(prompt, lines):
                 self._turn.answered(key)
                 return key
             before, hint, self._is_alone = key, _LOOK_AGAIN, True
@@ -496,7 +494,7 @@ class Dialogue:
         return prompt.lines(columns, rows, told, is_below=is_below, is_ready=is_ready)
 
 
-def _hint(keys: Sequence[Key], choices: Sequence[str]) -> str:
+def _hint(keys: Sequence[Key], choices: Mapping[str, Choice]) -> str:
     if len(keys) > 1 or keys[0].kind == "paste":
         return _PASTED if any(key.kind == "paste" for key in keys) else _SEVERAL
     if keys[0].kind == "enter":
@@ -539,7 +537,7 @@ def main_prompt(request: ApprovalRequested, *, has_changes: bool, hint: str = ""
             Choice("d", "deny with reason"),
             Choice("e", "edit again" if has_changes else "edit"),
             Choice("a", "always"),
-            Choice("?", "help"),
+            _HELP,
             Choice("v", ""),
         ),
         (Span("Your edits are not applied. Press e to return to them.", "warning"),) * has_changes,

@@ -3,7 +3,6 @@
 A block grows until it is over. ``settled`` returns its final lines, ``growing`` the others.
 """
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible, visible_line
 from argstream.terminal._highlight import Markdown
 from argstream.terminal._layout import behind, break_rows, cut, expand_tabs, fit, rows_of, width
-from argstream.terminal._parts import Block, GrowingText
+from argstream.terminal._parts import Block, GrowingText, drained, value_text
 from argstream.terminal._text import (
     Breaks,
     Line,
@@ -313,7 +312,6 @@ class CallBlock(_Block):
         self.call = call
         self.is_eager = False  # whether its name is shown before its first line
         self._view = view
-        self._title: Spans = ()  # once it is over
         self._fold = Fold(compact)
         self._amount = Amount()
         self._open: JsonPath = ()  # the argument that is being written
@@ -325,7 +323,7 @@ class CallBlock(_Block):
 
     @property
     def title(self) -> Spans:
-        return self._title if self.is_over else self._view.title
+        return self._view.title
 
     @property
     def label(self) -> Spans:
@@ -493,10 +491,9 @@ class CallBlock(_Block):
         return above[:rows] + last
 
     def _end(self, now: float, more: list[Line]) -> None:
-        self._title = self.title
         self.is_over, self._ended = True, now
         begun = self._view.settled()
-        self._is_titled = bool(begun and self._title)
+        self._is_titled = bool(begun and self.title)
         self._add([*begun, *self._view.finish(), *more])
 
     def _add(self, lines: list[Line]) -> None:
@@ -598,8 +595,7 @@ class ToolBlock(_Block):
         self._lines += self._fold.end()
 
     def _fold_output(self) -> None:
-        self._lines += self._fold.add(self._out)
-        self._out.clear()
+        self._lines += self._fold.add(drained(self._out))
 
 
 def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
@@ -612,7 +608,7 @@ def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
     else:
         if isinstance(result, dict):
             result = {key: _without(value, said) for key, value in result.items()}
-        text = json.dumps(result, ensure_ascii=False, default=repr)
+        text = value_text(result)
     text = text.rstrip("\n")
     if not text or text == _AS_ABOVE:
         return []
@@ -620,8 +616,7 @@ def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
 
 
 def failure_lines(error: Any, compact: Compact) -> list[Line]:
-    is_text = isinstance(error, str)
-    text = error if is_text else json.dumps(error, ensure_ascii=False, default=repr)
+    text = error if isinstance(error, str) else value_text(error)
     told = f"Failed: {text.rstrip()}" if text.rstrip() else "Failed"
     return folded_lines(told, _FAILURE, "bad", "words", head=_ERROR_HEAD, compact=compact)
 

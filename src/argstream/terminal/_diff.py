@@ -42,7 +42,7 @@ MAX_HELD: Final = 300
 _MAX_PAIRS: Final = 40_000  # of lines that are compared between two meetings
 _PROOF: Final = 25  # for every so many lines that a meeting is away, one more must be equal
 _TRIED: Final = 10  # places of a line that occurs again and again
-_LARGE: Final = 3  # lines of a change beside which an equal bracket is chance
+_LARGE: Final = 7  # lines of a change in which an equal bracket alone is chance
 _SAYS_LITTLE: Final = words(
     "begin break continue do done else else: end endif fi finally: pass return return; then try "
     "try:"
@@ -130,17 +130,17 @@ class StreamingDiff:
         first = bisect_left(places, self._at)
         near = places[first : bisect_left(places, self._at + WINDOW)]
         for place in near[:_TRIED]:
-            run, telling = self._run(place, 2 + WINDOW // _PROOF)
+            run, telling = self._run(place)
             away = place + 1 - run - self._at
             is_sure = away == 0 or run > 1 or len(near) == 1
             if is_sure and telling > away // _PROOF:
-                return place + 1, self._run(place, len(self.held))[0]
+                return place + 1, run
         return None
 
-    def _run(self, place: int, limit: int) -> tuple[int, int]:
+    def _run(self, place: int) -> tuple[int, int]:
         """Count the equal lines before and at a place, and those of them that say something."""
         run = telling = 0
-        while run < min(limit, len(self.held), place + 1 - self._at):
+        while run < min(len(self.held), place + 1 - self._at):
             line = self.held[-1 - run]
             if self._old[place - run] != line:
                 break
@@ -159,23 +159,14 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
         old_at, new_at = old_place + length, new_place + length
 
 
-def _matches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield places and lengths of what is equal and not by chance. The last is empty."""
-    end = (len(old), len(new), 0)
+def _matches(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[int, int, int]]:
+    """Return places and lengths of what is equal and not by chance. The last is empty."""
     if len(old) * len(new) > _MAX_PAIRS:
-        yield end
-        return
-    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-    old_at = new_at = 0  # where the last one ended
-    for (old_place, new_place, length), after in zip(blocks, [*blocks[1:], end], strict=True):
-        before = max(old_place - old_at, new_place - new_at)
-        behind = max(after[0] - old_place, after[1] - new_place) - length
-        lines = old[old_place : old_place + length]
-        is_chance = min(before, behind) >= _LARGE and not any(map(_says_something, lines))
-        if not is_chance and length:
-            yield old_place, new_place, length
-            old_at, new_at = old_place + length, new_place + length
-    yield end
+        return [(len(old), len(new), 0)]
+    is_large = max(len(old), len(new)) >= _LARGE
+    # What says little is then equal only beside what says something.
+    is_chance = (lambda line: not _says_something(line)) if is_large else None
+    return SequenceMatcher(is_chance, old, new, autojunk=False).get_matching_blocks()
 
 
 def _says_something(line: str) -> bool:

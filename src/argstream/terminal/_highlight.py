@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -78,7 +80,7 @@ _ROLES: Final = {
 
 
 # Lexes a text line by line: ``kind`` is the lexer of the next line, which ends with its newline.
-LineLexer: TypeAlias = "_LineByLine | _ByContext | _ByRules | _Markdown"
+LineLexer: TypeAlias = "_LineByLine | _Markdown"
 
 
 class Highlighter:
@@ -130,16 +132,9 @@ def source_spans(pieces: Iterable[tuple[str, Role]]) -> Spans:
 
 def _pieces(tokens: Iterable[Token]) -> list[tuple[str, Role]]:
     """Join neighbours of the same role. The newline at the end is not shown."""
-    pieces: list[tuple[str, Role]] = []
-    for token, token_text in tokens:
-        text = token_text.removesuffix("\n")
-        if not text:
-            continue
-        role = _role_of(token)
-        if pieces and pieces[-1][1] == role:
-            text = pieces.pop()[0] + text
-        pieces.append((text, role))
-    return pieces
+    bare = ((_role_of(token), text.removesuffix("\n")) for token, text in tokens)
+    groups = groupby((piece for piece in bare if piece[1]), key=itemgetter(0))
+    return [("".join(text for _, text in group), role) for role, group in groups]
 
 
 @cache
@@ -194,12 +189,11 @@ class _LineByLine:
         return [(token, text) for _, token, text in self._lexer.get_tokens_unprocessed(line)]
 
 
-class _ByContext:
+class _ByContext(_LineByLine):
     """For lexers that keep their states in an object, which is passed from line to line."""
 
     def __init__(self, lexer: ExtendedRegexLexer) -> None:
-        self.kind = type(lexer)
-        self._lexer = lexer
+        super().__init__(lexer)
         make = YamlLexerContext if isinstance(lexer, YamlLexer) else LexerContext
         self._context = make("", 0)
 
@@ -213,12 +207,11 @@ class _ByContext:
         return tokens
 
 
-class _ByRules:
+class _ByRules(_LineByLine):
     """For lexers with states and rules."""
 
     def __init__(self, lexer: RegexLexer) -> None:
-        self.kind = type(lexer)
-        self._lexer = lexer
+        super().__init__(lexer)
         self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
         self._stack = ["root"]
         self._inside: tuple[str, Any] | None = None  # the end and type of what spans lines

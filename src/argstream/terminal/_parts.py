@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from argstream import events as ev
 from argstream.jsonstream import JsonPath
@@ -14,6 +14,13 @@ from argstream.terminal._text import Line, Role, Span, Spans, path_name, quoted,
 
 FOLD: Final = 8  # lines of a long text that are shown at its beginning; at its end, half as many
 CUT: Final = 500  # how many of the newest characters of a growing line are looked at
+
+
+def drained(lines: list[Line]) -> list[Line]:
+    """Return the lines of a list, which is empty then."""
+    taken = lines[:]
+    lines.clear()
+    return taken
 
 
 class GrowingText:
@@ -257,14 +264,16 @@ class PlainPart:
                 self._unpack()
                 self._when_long()
                 if event.kind == "array":
-                    self._packed = _Packed(path)
+                    self._packed = _Packed(path, [])
             case ev.ArgumentDelta(path=path, text=text):
                 self._add(path, text)
             case ev.ArgumentCompleted(path=path, value=value):
                 self._complete(path, value)
 
     def growing(self, rows: int) -> list[Line]:
-        lines = [self._packed.line(is_open=True)] if self._packed and self._packed.values else []
+        lines: list[Line] = []
+        if self._packed is not None and self._packed.values:
+            lines.append(value_line(self._packed.path, f"{self._packed.text}, …"))
         return (lines + (self._block.growing() if self._block else self._unclosed()))[-rows:]
 
     def finish(self) -> None:
@@ -296,7 +305,7 @@ class PlainPart:
     def _complete(self, path: JsonPath, value: Any) -> None:
         if isinstance(value, dict | list):
             if self._packed is not None and self._packed.path == path:
-                self._out.append(self._packed.line(is_open=False))
+                self._out.append(value_line(path, f"{self._packed.text}]"))
                 self._packed = None
             elif not value:
                 self._out.append(value_line(path, value_text(value)))
@@ -306,7 +315,8 @@ class PlainPart:
         if self._block is not None:
             self._block.end()
         elif self._packed is not None and path[:-1] == self._packed.path:
-            if not self._packed.add(value):
+            self._packed.values.append(value)
+            if len(self._packed.text) >= SHORT:
                 self._unpack()
         else:
             self._out.append(value_line(path, value_text(value)))
@@ -319,23 +329,15 @@ class PlainPart:
                 self._out.append(value_line((*packed.path, index), value_text(value)))
 
 
-class _Packed:
+class _Packed(NamedTuple):
     """An array that becomes one line if it is short and flat."""
 
-    def __init__(self, path: JsonPath) -> None:
-        self.path = path
-        self.values: list[Any] = []
-        self._length = 0
+    path: JsonPath
+    values: list[Any]
 
-    def add(self, value: Any) -> bool:
-        """Add an item. Return whether all of them still fit."""
-        self.values.append(value)
-        self._length += len(value_text(value)) + 2
-        return self._length <= SHORT
-
-    def line(self, *, is_open: bool) -> Line:
-        items = ", ".join(map(value_text, self.values))
-        return value_line(self.path, f"[{items}, …" if is_open else f"[{items}]")
+    @property
+    def text(self) -> str:
+        return f"[{', '.join(map(value_text, self.values))}"
 
 
 class Part(Protocol):
@@ -475,9 +477,8 @@ class TitlePart:
     def take(self, event: ArgumentEvent) -> None:
         self._plain.take(event)
         if isinstance(event, ev.ArgumentCompleted):
-            if not self._offer_title(event.value):
-                self._out += self._lines
-            self._lines.clear()
+            lines = drained(self._lines)
+            self._out += [] if self._offer_title(event.value) else lines
 
     def growing(self, rows: int) -> list[Line]:
         return (self._lines + self._plain.growing(rows))[-rows:]
@@ -485,5 +486,4 @@ class TitlePart:
     def finish(self) -> None:
         """Write it as far as it came: half a path is no title."""
         self._plain.finish()
-        self._out += self._lines
-        self._lines.clear()
+        self._out += drained(self._lines)

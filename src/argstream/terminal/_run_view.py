@@ -93,7 +93,6 @@ class Scrollback:
         self.is_request_open = False  # whether the last lines are a request
         self.is_paused = False  # blocks wait, so that an open request stays the last
         self._speaker: str | None = None  # the agent of the last event
-        self._bars: Spans = ()  # at the left edge of the last lines
 
     def committed(self) -> list[Line]:
         committed, self._committed = self._committed, []
@@ -136,7 +135,8 @@ class Scrollback:
         """Close the box of a request that has no decision."""
         if self.is_request_open:
             self.is_request_open = False
-            self._committed.append(behind(self._bars, _UNDECIDED))
+            bars = (_BAR,) * self.depth(self._speaker)
+            self._committed.append(behind(bars, _UNDECIDED))
 
     def settle(self) -> None:
         if self.is_paused:
@@ -207,7 +207,7 @@ class Scrollback:
             self._speaker = speaker
             if speaker is not None:
                 lines = [self._announcement(speaker), *lines]
-        bars = self._bars = (_BAR,) * self.depth(speaker)
+        bars = (_BAR,) * self.depth(speaker)
         self._committed += [behind(bars, line) for line in lines] if bars else lines
 
 
@@ -236,8 +236,8 @@ class RunView:
         """
         self._has_tail = has_tail
         self._is_full = full
-        self._is_stored = stored is not False
-        self._store = f" --store {stored}" if isinstance(stored, str) and stored else ""
+        is_named = isinstance(stored, str) and stored
+        self._store = f" --store {stored}" if is_named else None if stored is False else ""
         self._views = ToolViews() if views is None else views
         self._calls: dict[str, CallBlock] = {}  # the newest with each ID
         self._texts: dict[str | None, TextBlock] = {}  # those that are not over, by speaker
@@ -582,9 +582,9 @@ class RunView:
     def _hint(self, command: str) -> str:
         """Return a command about the run; nothing if it can't be found later."""
         run_id = self._state.run_id.removeprefix("run_")
-        is_known = self._is_stored and run_id
-        name = f"run:{visible_line(run_id[:8])}{self._store}"
-        return f"argstream {command} {name}" if is_known else ""
+        if self._store is None or not run_id:
+            return ""
+        return f"argstream {command} run:{visible_line(run_id[:8])}{self._store}"
 
     @property
     def _compact(self) -> Compact:

@@ -55,6 +55,7 @@ from argstream.terminal._parts import (
     Table,
     TitlePart,
     bar,
+    drained,
     note,
     numbered,
     said,
@@ -414,11 +415,7 @@ class CallView:
     def settled(self) -> list[Line]:
         """Return what is final, once it is known what stands above it."""
         self._write_text()
-        if self.is_title_open:
-            return []
-        lines = self._lines[:]
-        self._lines.clear()
-        return lines
+        return [] if self.is_title_open else drained(self._lines)
 
     def growing(self, rows: int) -> list[Line]:
         self._write_text()
@@ -459,24 +456,22 @@ class CallView:
                     self._edits = self._diff_part(placement.diff_names)
                 return self._edits
             case "edits":
-                return self._item_edits()
+                return self._diff_part(placement.item_names, is_array=True)
             case "command":
                 return CommandPart(self._lines, placement.language(name), self._offer_title)
             case "rows":
                 self._close_title()
                 return TablePart(self._lines, name)
             case "array":
-                table = TablePart(self._lines, name)
-                return ArrayPart(placement.item_names, table, self._item_edits, self._close_title)
+                names, table = placement.item_names, TablePart(self._lines, name)
+                make_edits = partial(self._diff_part, names, is_array=True)
+                return ArrayPart(names, table, make_edits, self._close_title)
             case _:
                 return self._plain
 
     def _write_text(self) -> None:
         if self._text is not None:
             self._text.write()
-
-    def _item_edits(self) -> DiffPart:
-        return self._diff_part(self._placement.item_names, is_array=True)
 
     def _diff_part(self, names: DiffNames, *, is_array: bool = False) -> DiffPart:
         part = DiffPart(self._lines, names, self._files, is_array=is_array)
@@ -619,12 +614,11 @@ class TablePart:
 
     def _write_item(self) -> None:
         self._settle_columns()
-        self._out += self._item_lines
-        self._item_lines.clear()
+        self._out += drained(self._item_lines)
 
     def _take_row(self, item: Mapping[str, Any]) -> None:
-        row = _Row({name: _cell(value) for name, value in item.items()}, self._item_lines[:])
-        self._item_lines.clear()
+        cells = {name: _cell(value) for name, value in item.items()}
+        row = _Row(cells, drained(self._item_lines))
         if self._columns is not None:
             self._write(row)
             return
@@ -760,9 +754,7 @@ class FreeTextView:
 
     def settled(self) -> list[Line]:
         self._block.write()
-        lines = self._lines[:]
-        self._lines.clear()
-        return lines
+        return drained(self._lines)
 
     def growing(self, rows: int) -> list[Line]:
         return self._block.growing(rows)

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from math import ceil, floor
+from operator import itemgetter
 from textwrap import wrap
 from typing import Final, Literal, NamedTuple, TypeAlias
 from xml.sax.saxutils import escape
@@ -211,7 +212,6 @@ class Axis:
         self.stretches: list[Stretch] = _merged([*start, *merged], longest)
         # What is left out.
         self.gaps: list[Stretch] = [(a, b) for (_, a), (b, _) in pairwise(self.stretches)]
-        self._begins = [begin for begin, _ in self.stretches]
         self._before = [0.0, *accumulate(end - begin for begin, end in self.stretches)]
         self.length: float = self._before[-1]
 
@@ -220,11 +220,11 @@ class Axis:
         gaps = len(self.stretches) - 1
         gap = min(gap, 0.3 * room / gaps) if gaps else 0.0
         scale = (room - gap * gaps) / self.length if self.length > _NOISE else 0.0
-        index = max(0, bisect_right(self._begins, value) - 1)
+        index = max(0, bisect_right(self.stretches, value, key=itemgetter(0)) - 1)
         begin, end = self.stretches[index]
         inside, share = max(begin, min(value, end)) - begin, 0.0
         if value > end and index < gaps:
-            share = (value - end) / (self._begins[index + 1] - end)
+            share = (value - end) / (self.stretches[index + 1][0] - end)
         return min(room, (self._before[index] + inside) * scale + (index + share) * gap)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:

@@ -24,7 +24,7 @@ from argstream.history import ResultPart
 from argstream.models import ModelRequest, ScriptedModel
 from argstream.models._scripted import CallTool, Reply, Say, Think
 from argstream.policy import Not, Policy, Rule, Under
-from argstream.runs import Call, RunState
+from argstream.runs import Call
 from argstream.terminal import LiveTerminal, Terminal, ToolViews, open_terminal
 from argstream.terminal._approval import TerminalApprover
 from argstream.terminal.waterfall import Waterfall
@@ -150,17 +150,15 @@ def _agent(approver: DemoApprover, folder: Path, speed: float) -> Agent:
 
 async def _play(agent: Agent, terminal: Terminal, stopping: Stopping) -> bool:
     """Return whether all went as it should."""
-    state = RunState()
     run = agent.run_stream(PROMPT)
     with stopping.stops(run.stop):
         async for event in run:
             terminal.show(event)
-            state.apply(event, time.monotonic())
     if run.result.outcome != "completed":
         return False
     # The last line sums the waterfall up, which `argstream inspect` draws.
-    terminal.say(*Waterfall(state).lines(get_terminal_size().columns - 1)[-1:])
-    return not any(map(_has_failed, state.calls.values()))
+    terminal.say(*Waterfall(run.state).lines(get_terminal_size().columns - 1)[-1:])
+    return not any(map(_has_failed, run.state.calls.values()))
 
 
 def _has_failed(call: Call) -> bool:

@@ -429,11 +429,8 @@ class RedisStore(Store):
         subscriptions.add(run_id, self._keys.channel(run_id))
 
     def _unwatch(self, run_id: str) -> None:
-        loop = asyncio.get_running_loop()
-        if (subscriptions := self._subscriptions.get(loop)) is not None:
+        if (subscriptions := self._subscriptions.get(asyncio.get_running_loop())) is not None:
             subscriptions.leave(self._keys.channel(run_id))
-            if not subscriptions.runs:
-                self._subscriptions.pop(loop, None)
 
     async def _run(
         self,

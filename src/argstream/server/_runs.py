@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
+from argstream._asyncio import shielded
 from argstream.agent import Agent, Conversation, Run
 from argstream.agent.approvals import Grant
 from argstream.agent.observer import ObserverLoop
@@ -96,24 +97,13 @@ class LoadedRun(NamedTuple):
 def _uninterrupted(
     work: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Let a coroutine continue even if the client that waits for it disconnects."""
+    """Let a coroutine run to its end even if the client that waits for it disconnects."""
 
     @wraps(work)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        task = asyncio.create_task(work(*args, **kwargs))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_log_failure)
-            raise
+        return await shielded(work(*args, **kwargs))
 
     return run
-
-
-def _log_failure(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        why = visible_line(str(error))
-        logger.warning("a request of a client that disconnected failed: %s", why)
 
 
 class Runs:

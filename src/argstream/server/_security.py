@@ -331,11 +331,6 @@ class SecurityMiddleware:
         is_file = _path(scope).startswith(STATIC_PATH)
         return self._has_page and scope["method"] in _SAFE_METHODS and is_file
 
-    def _is_open(self, method: str, path: str) -> bool:
-        """Return True for a path that needs no token."""
-        is_page = method in ("GET", "HEAD") and (path in ("", "/") or path.startswith(STATIC_PATH))
-        return (self._has_page and is_page) or path == SESSION_PATH
-
     def _cors_of(self, scope: Scope) -> CORSMiddleware | None:
         """Return what adds the CORS headers. Pages of ``*`` get no cookies, listed ones do."""
         is_listed = Headers(scope=scope).get("origin") in self._origins
@@ -359,7 +354,8 @@ class SecurityMiddleware:
             self._token, headers, cookie_counts=safe or own_page
         )
         scope["argstream.has_token"] = has_token
-        is_open = self._is_open(method, path)
+        is_page = self._has_page and method in ("GET", "HEAD") and path in ("", "/")
+        is_open = is_public or is_page or path == SESSION_PATH  # these need no token
         if has_token and not is_open:
             scope["argstream.user"] = await self._get_user(Request(scope, receive))
         self._count(scope)

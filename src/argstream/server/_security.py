@@ -52,6 +52,7 @@ _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 """The host names of this machine for a browser on it."""
 
+_TOKEN: Final = re.compile("[!-~]+")
 _SHORTEST_TOKEN: Final = 16
 
 NameUser: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
@@ -206,12 +207,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     I/O must be async."""
 
     def __post_init__(self) -> None:
-        if self.token is not None and not (
-            self.token
-            and self.token.isascii()
-            and self.token.isprintable()
-            and " " not in self.token
-        ):
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
             raise UsageError("token must consist of visible ASCII characters, without spaces")
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise UsageError(

@@ -646,7 +646,11 @@ class ChatHistory:
         """Add the next older run. A run that was replaced by another one is ignored."""
         if self._before is not None and not _is_part(run, self._before):
             return
-        self._messages.append([*_messages_of(run)])
+        encoder = AiSdkEncoder(run.run_id)
+        encoder.begin(run)
+        answer = _read(encoder)
+        prompt = _user_message(f"{run.run_id}-prompt", run.prompt)
+        self._messages.append([prompt, answer] if answer["parts"] else [prompt])
         # The messages before an observed run are not known.
         self._before = run.history if run.mode == "agent" and run.turns else None
 
@@ -664,15 +668,6 @@ def _is_part(run: ev.RunSnapshot, history: Sequence[Message]) -> bool:
         and said_by_user(history[place]) == run.prompt
         and tuple(history[:place]) == run.history
     )
-
-
-def _messages_of(run: ev.RunSnapshot) -> Iterator[Json]:
-    encoder = AiSdkEncoder(run.run_id)
-    encoder.begin(run)
-    yield _user_message(f"{run.run_id}-prompt", run.prompt)
-    answer = _read(encoder)
-    if answer["parts"]:
-        yield answer
 
 
 def _user_message(message_id: str, text: str) -> Json:

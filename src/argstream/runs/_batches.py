@@ -22,7 +22,6 @@ from argstream.runs._records import (
     Record,
     from_json,
     releases_lease,
-    status_after,
     to_json,
 )
 
@@ -211,14 +210,14 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
                 pass
     if any(record.event.ends_run for record in records[:-1]):
         raise UsageError("no record can follow the event that ends a run")
-    status = status_after(record.event for record in records)
+    statuses = [one.event.run_status for one in records if one.event.run_status is not None]
     return Batch(
         run_id=run_id,
         records=records,
         first=first.seq,
         last=last.seq,
         updated=last.time,
-        status=status,
+        status=statuses[-1] if statuses else None,
         approvals=approvals,
         is_durable=not all(record.event.is_delta for record in records),
         start=start,

@@ -235,12 +235,6 @@ def size_of(record: Record) -> int:
     return len(to_json(record))
 
 
-def status_after(events: Iterable[Event]) -> RunStatus | None:
-    """Return the status of a run after these events; None if they do not change it."""
-    statuses = [event.run_status for event in events if event.run_status is not None]
-    return statuses[-1] if statuses else None
-
-
 def releases_lease(events: Iterable[Event]) -> bool:
     """Return True if writing these events releases the lease of the run."""
     changes = [event for event in events if event.run_status is not None]

@@ -312,7 +312,10 @@ class Store(ABC):
             while not (tail.is_over and tail.last is not None and after >= tail.last):
                 records = tail.after(after)
                 if records is None:
-                    records = await self._old_page(run_id, after)
+                    records, _ = await self._page(run_id, after, PAGE)
+                    if not records:
+                        lost = f"the log of run {run_id!r} has lost its records after {after}"
+                        raise StoreError(lost)
                 if records:
                     yield records
                     after = records[-1].seq
@@ -320,12 +323,6 @@ class Store(ABC):
                         return
                 if tail.last is None or after >= tail.last:
                     after = await tail.wait_for_records(after, receive)
-
-    async def _old_page(self, run_id: str, after: int) -> Sequence[Record]:
-        records, _ = await self._page(run_id, after, PAGE)
-        if not records:
-            raise StoreError(f"the log of run {run_id!r} has lost its records after {after}")
-        return records
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return the run so far."""

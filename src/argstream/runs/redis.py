@@ -386,19 +386,18 @@ class RedisStore(Store):
             try:
                 infos.append(_conversation(id_, user, row))
             except (TypeError, ValueError):  # a failover lost it, or another program changed it
-                known = await self._repaired(key, Filter(None, id_, user))
-                infos.append(_conversation(id_, user, known))
+                infos.append(await self._repaired(key, id_, user))
         return sorted(infos, key=lambda one: (one.updated, one.conversation_id), reverse=True)
 
-    async def _repaired(self, key: bytes, wanted: Filter) -> Sequence[Any]:
+    async def _repaired(self, key: bytes, id_: str, user: str) -> ConversationInfo:
         """Write the row of a conversation from its runs. A failover may have lost it."""
-        found = await self._index.newest(wanted, None)
+        found = await self._index.newest(Filter(None, id_, user), None)
         if not found:  # it was deleted just now
-            return b"", 0.0, 0.0, None
+            return ConversationInfo(id_, user, "", 0.0, 0.0)
         first, last = (choose(found, key=lambda one: one.run.created).run for choose in (min, max))
         row = first.title, repr(first.created), repr(last.created)
         await self._calls.run(_script("conversation", [key], *row, is_durable=True))
-        return *(value.encode() for value in row), None
+        return ConversationInfo(id_, user, first.title, first.created, last.created)
 
     async def _change_conversation(
         self, conversation_id: str, user: str, changes: Mapping[str, Any]
@@ -429,11 +428,8 @@ class RedisStore(Store):
         subscriptions.add(run_id, self._keys.channel(run_id))
 
     def _unwatch(self, run_id: str) -> None:
-        loop = asyncio.get_running_loop()
-        if (subscriptions := self._subscriptions.get(loop)) is not None:
+        if (subscriptions := self._subscriptions.get(asyncio.get_running_loop())) is not None:
             subscriptions.leave(self._keys.channel(run_id))
-            if not subscriptions.runs:
-                self._subscriptions.pop(loop, None)
 
     async def _run(
         self,

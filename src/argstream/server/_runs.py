@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
+from argstream._asyncio import shielded
 from argstream.agent import Agent, Conversation, Run
 from argstream.agent.approvals import Grant
 from argstream.agent.observer import ObserverLoop
@@ -96,24 +97,13 @@ class LoadedRun(NamedTuple):
 def _uninterrupted(
     work: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Let a coroutine continue even if the client that waits for it disconnects."""
+    """Let a coroutine run to its end even if the client that waits for it disconnects."""
 
     @wraps(work)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        task = asyncio.create_task(work(*args, **kwargs))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_log_failure)
-            raise
+        return await shielded(work(*args, **kwargs))
 
     return run
-
-
-def _log_failure(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        why = visible_line(str(error))
-        logger.warning("a request of a client that disconnected failed: %s", why)
 
 
 class Runs:
@@ -125,21 +115,15 @@ class Runs:
         self.agent = driver.name
         self.model = driver.model
         self.tools = driver.tools
-        self._driving = RunSupervisor(driver, max_running)
-        self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
+        self.driving = RunSupervisor(driver, max_running, recovery_seconds, self._purge)
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._over: OrderedDict[tuple[str, str], RunInfo] = OrderedDict()
         """Newest runs that are over, by user and conversation: they are not read again."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """Locks that keep two concurrent messages from starting a run each."""
 
-    def open(self) -> None:
-        self._driving.open()
-        self.recovery.begin()
-
     async def aclose(self) -> None:
-        await self.recovery.aclose()
-        await self._driving.aclose()
+        await self.driving.aclose()
         await self._driver.aclose()
 
     async def info(self, run_id: str, user: str) -> RunInfo:
@@ -288,10 +272,10 @@ class Runs:
             turn = (conversation.user, conversation.id)
             async with self._turns.setdefault(turn, asyncio.Lock()):
                 await self._require_unchanged(conversation)
-                if self._driving.is_full:
+                if self.driving.is_full:
                     raise _full("retry")
                 run = self._driver.begin(prompt, conversation)
-                await self._driving.begin(run, on_inactive)
+                await self.driving.begin(run, on_inactive)
                 await self._require_first(run.run_id, conversation)
         except BaseException:
             on_inactive()
@@ -343,7 +327,7 @@ class Runs:
             if call is not None and call.decision is not None:
                 raise AlreadyDecidedError(call_id)
         pending = _require_pending(loaded.state.pending, decisions)
-        if self._driving.is_full:
+        if self.driving.is_full:
             raise _full("decide again")
         kept = {
             call_id: _keep_numbers(decision, pending[call_id])
@@ -359,7 +343,7 @@ class Runs:
             _require_pending(await self.pending(run_id), decisions)
             raise
         if loaded.run is not None:
-            self._driving.resume(loaded.run)
+            self.driving.resume(loaded.run)
 
     @_uninterrupted
     async def stop(self, run_id: str, reason: str = "") -> None:
@@ -468,12 +452,25 @@ class AgentDriver:
 
 
 class RunSupervisor:
-    """Drives runs, each in a task."""
+    """Drives runs, each in a task.
 
-    def __init__(self, driver: Driver, max_running: int) -> None:
+    Every few seconds it resumes runs whose process has died or that have unread commands.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        max_running: int,
+        recovery_seconds: float,
+        purge: Callable[[], Awaitable[None]],
+    ) -> None:
         self._driver = driver
         self._store = driver.store
         self._max_running = max_running
+        self._recovery_seconds = recovery_seconds
+        self._purge = purge
+        self._recovery: asyncio.Task[None] | None = None
+        self._seen: dict[str, int] = {}  # runs that wait for a person, and at which record
         self._driven: set[str] = set()  # the ids of runs
         self._expiring: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -483,7 +480,7 @@ class RunSupervisor:
     def is_full(self) -> bool:
         return len(self._driven) >= self._max_running
 
-    def is_ours(self, info: RunInfo) -> bool:
+    def _is_ours(self, info: RunInfo) -> bool:
         """Return True for a run of our agent that is not driven here already."""
         return info.agent == self._driver.name and info.run_id not in self._driven
 
@@ -501,10 +498,10 @@ class RunSupervisor:
         if run.run_id not in self._driven and not (self.is_full or self._is_closed):
             _ = self._drive(run, None)
 
-    async def resume_undriven(self, run_id: str) -> None:
+    async def _resume_undriven(self, run_id: str) -> None:
         """Resume a run, unless a process drives it. If the server is full, recovery does that."""
         info = await self._store.info(run_id)
-        if info.is_over or info.owner is not None or not self.is_ours(info):
+        if info.is_over or info.owner is not None or not self._is_ours(info):
             return
         if self.is_full or self._is_closed:
             return
@@ -540,19 +537,19 @@ class RunSupervisor:
         match last:
             case RunPaused(pending=pending):
                 # A decision that arrived while this task was ending has not resumed the run.
-                await await_and_log(run.run_id, self.resume_if_commands_wait(run.run_id))
-                self.resume_at_expiry(run.run_id, pending)
+                await await_and_log(run.run_id, self._resume_if_commands_wait(run.run_id))
+                self._resume_at_expiry(run.run_id, pending)
             case RunFailed(code=code, message=message):
                 why = visible_line(f"{code}: {message}")
                 logger.warning("run %s: failed: %s", run.run_id, why)
             case _:
                 pass
 
-    async def resume_if_commands_wait(self, run_id: str) -> None:
+    async def _resume_if_commands_wait(self, run_id: str) -> None:
         if (await self._store.info(run_id)).has_commands:
-            await self.resume_undriven(run_id)
+            await self._resume_undriven(run_id)
 
-    def resume_at_expiry(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
+    def _resume_at_expiry(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
         """Resume a paused run when the first of its approval requests expires."""
         times = [request.expires_at for request in pending if request.expires_at is not None]
         if times and run_id not in self._expiring:
@@ -563,10 +560,49 @@ class RunSupervisor:
 
     async def _expire(self, run_id: str, moment: float) -> None:
         await asyncio.sleep(max(moment - time.time(), 0.0) + _AFTER_EXPIRY)
-        await await_and_log(run_id, self.resume_undriven(run_id))
+        await await_and_log(run_id, self._resume_undriven(run_id))
 
-    def open(self) -> None:
-        self._is_closed = False
+    def begin_recovery(self) -> None:
+        """Start recovery, unless that was done."""
+        self._is_closed, task = False, self._recovery
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            self._recovery = self._start_task(self._recover_forever())
+
+    async def _recover_forever(self) -> None:
+        number = 0
+        while True:
+            try:
+                await self._resume_abandoned()
+                if number % _PAUSED_EVERY == 0:
+                    await self._check_paused()
+                    await self._purge()
+            except Exception as error:  # noqa: BLE001 - the store may work again later
+                logger.warning("cannot look for abandoned runs: %s", visible_line(str(error)))
+            number += 1
+            await asyncio.sleep(self._recovery_seconds)
+
+    async def _resume_abandoned(self) -> None:
+        for info in await self._store.runs(status="running"):
+            if info.is_abandoned and self._is_ours(info):
+                logger.info("run %s: no process drives it, so it is resumed here", info.run_id)
+                await await_and_log(info.run_id, self._resume_undriven(info.run_id))
+
+    async def _check_paused(self) -> None:
+        seen, self._seen = self._seen, {}
+        for info in await self._store.runs(status="paused"):
+            if info.owner is not None or not self._is_ours(info):
+                continue
+            if info.has_commands or info.is_abandoned:
+                await await_and_log(info.run_id, self._resume_undriven(info.run_id))
+            elif seen.get(info.run_id) == info.seq or await await_and_log(
+                info.run_id, self._await_expiry(info)
+            ):
+                self._seen[info.run_id] = info.seq
+
+    async def _await_expiry(self, info: RunInfo) -> None:
+        [last] = await self._store.read(info.run_id, info.seq - 1, 1)
+        if isinstance(last.event, RunPaused):
+            self._resume_at_expiry(info.run_id, last.event.pending)
 
     async def aclose(self) -> None:
         """Stop driving. The store has what happened, so other processes can resume the runs."""
@@ -597,74 +633,6 @@ def _report(run_id: str, error: Exception) -> None:
         logger.warning("run %s: cannot be resumed: %s", run_id, visible_line(str(error)))
     else:
         logger.error("run %s: cannot be resumed", run_id, exc_info=error)
-
-
-class Recovery:
-    """Recovers runs whose process has died or that have unread commands, every few seconds."""
-
-    def __init__(
-        self,
-        store: Store,
-        driving: RunSupervisor,
-        seconds: float,
-        purge: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._store = store
-        self._driving = driving
-        self._seconds = seconds
-        self._purge = purge
-        self._task: asyncio.Task[None] | None = None
-        self._seen: dict[str, int] = {}  # runs that wait for a person, and at which record
-
-    def begin(self) -> None:
-        task = self._task
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._task = asyncio.create_task(self._run_forever())
-
-    async def aclose(self) -> None:
-        task, self._task = self._task, None
-        if task is not None and task.get_loop() is asyncio.get_running_loop():
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _run_forever(self) -> None:
-        number = 0
-        while True:
-            try:
-                await self._resume_abandoned()
-                if number % _PAUSED_EVERY == 0:
-                    await self._check_paused()
-                    await self._purge()
-            except Exception as error:  # noqa: BLE001 - the store may work again later
-                logger.warning("cannot look for abandoned runs: %s", visible_line(str(error)))
-            number += 1
-            await asyncio.sleep(self._seconds)
-
-    async def _resume_abandoned(self) -> None:
-        for info in await self._store.runs(status="running"):
-            if info.is_abandoned and self._driving.is_ours(info):
-                logger.info("run %s: no process drives it, so it is resumed here", info.run_id)
-                await await_and_log(info.run_id, self._driving.resume_undriven(info.run_id))
-
-    async def _check_paused(self) -> None:
-        paused = [
-            info
-            for info in await self._store.runs(status="paused")
-            if self._driving.is_ours(info) and info.owner is None
-        ]
-        seen, self._seen = self._seen, {}
-        for info in paused:
-            if info.has_commands or info.is_abandoned:
-                await await_and_log(info.run_id, self._driving.resume_undriven(info.run_id))
-            elif seen.get(info.run_id) == info.seq or await await_and_log(
-                info.run_id, self._resume_at_expiry(info)
-            ):
-                self._seen[info.run_id] = info.seq
-
-    async def _resume_at_expiry(self, info: RunInfo) -> None:
-        [last] = await self._store.read(info.run_id, info.seq - 1, 1)
-        if isinstance(last.event, RunPaused):
-            self._driving.resume_at_expiry(info.run_id, last.event.pending)
 
 
 def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

@@ -52,6 +52,7 @@ _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 """The host names of this machine for a browser on it."""
 
+_TOKEN: Final = re.compile("[!-~]+")
 _SHORTEST_TOKEN: Final = 16
 
 NameUser: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
@@ -206,12 +207,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     I/O must be async."""
 
     def __post_init__(self) -> None:
-        if self.token is not None and not (
-            self.token
-            and self.token.isascii()
-            and self.token.isprintable()
-            and " " not in self.token
-        ):
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
             raise UsageError("token must consist of visible ASCII characters, without spaces")
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise UsageError(
@@ -331,11 +327,6 @@ class SecurityMiddleware:
         is_file = _path(scope).startswith(STATIC_PATH)
         return self._has_page and scope["method"] in _SAFE_METHODS and is_file
 
-    def _is_open(self, method: str, path: str) -> bool:
-        """Return True for a path that needs no token."""
-        is_page = method in ("GET", "HEAD") and (path in ("", "/") or path.startswith(STATIC_PATH))
-        return (self._has_page and is_page) or path == SESSION_PATH
-
     def _cors_of(self, scope: Scope) -> CORSMiddleware | None:
         """Return what adds the CORS headers. Pages of ``*`` get no cookies, listed ones do."""
         is_listed = Headers(scope=scope).get("origin") in self._origins
@@ -359,7 +350,8 @@ class SecurityMiddleware:
             self._token, headers, cookie_counts=safe or own_page
         )
         scope["argstream.has_token"] = has_token
-        is_open = self._is_open(method, path)
+        is_page = self._has_page and method in ("GET", "HEAD") and path in ("", "/")
+        is_open = is_public or is_page or path == SESSION_PATH  # these need no token
         if has_token and not is_open:
             scope["argstream.user"] = await self._get_user(Request(scope, receive))
         self._count(scope)

@@ -539,9 +539,8 @@ class ShutdownSignals:
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback = callback
-        self._handlers: dict[
-            int, tuple[_Handler, _Handler]
-        ] = {}  # by signal: the new handler, and the one before
+        # By signal: the new handler, and the one before.
+        self._handlers: dict[int, tuple[_Handler, _Handler]] = {}
 
     def listen(self) -> None:
         """Add signal handlers, if the event loop runs in the main thread."""

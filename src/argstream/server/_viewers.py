@@ -445,12 +445,7 @@ async def _only(written: Written) -> AsyncGenerator[Written, None]:
 
 def cut(data: bytes) -> Iterator[bytes]:
     """Cut large data into pieces. Small data is shared by all viewers, not copied."""
-    if len(data) <= _PIECE:
-        if data:
-            yield data
-        return
-    for start in range(0, len(data), _PIECE):
-        yield data[start : start + _PIECE]
+    return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
 
 
 class EventStream(Response):
@@ -511,7 +506,8 @@ class EventStream(Response):
         """Check from time to time whether the client reads. ``stalled`` is how often it did not."""
         stalled = stalled + 1 if self._is_sending and self._sent == sent else 0
         if stalled >= _STALL_CHECKS:
-            _abort(scope)
+            # Close the connection, or sending would wait for the client.
+            scope.get("extensions", {}).get("argstream.abort", lambda: None)()
             _cut_off(sending)
         else:
             loop, seconds = asyncio.get_running_loop(), self._stalled_seconds / _STALL_CHECKS
@@ -546,13 +542,6 @@ def _cut_off(sending: asyncio.Timeout, _: object = None) -> None:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _abort(scope: Scope) -> None:
-    """Close the connection of a client that does not read. Otherwise sending would wait."""
-    abort = scope.get("extensions", {}).get("argstream.abort")
-    if abort is not None:
-        abort()
 
 
 async def log_pieces(

@@ -130,7 +130,6 @@ class AgentServer:
         await self._app(scope, receive, send)
 
     async def __aenter__(self) -> Self:
-        self._runs.open()
         self._broadcasts.open()
         self._is_closed = False
         self._begin()
@@ -138,7 +137,7 @@ class AgentServer:
 
     def _begin(self) -> None:
         """Start recovery and listen for signals, unless that was done."""
-        self._runs.recovery.begin()
+        self._runs.driving.begin_recovery()
         self._shutdown_signals.listen()
 
     async def __aexit__(self, *_: object) -> None:

@@ -10,7 +10,7 @@ import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
-/** @import { Connection, ConversationInfo, Decision, Handlers, RunInfo } from "./types.js" */
+/** @import { Connection, ConversationInfo, Decision, RunInfo } from "./types.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
 // In this order: Conversation, approvals, RunSection, RunFooter, RunView and the views of blocks,
@@ -149,29 +149,19 @@ export class Conversation {
    * @returns {Promise<boolean>} false if another conversation was opened in the meantime */
   async send(message, replaces = "") {
     const visit = this.#visit;
-    const section = new RunSection(this.#sectionOptions);
     this.#isSending = true;
     try {
       await loadMarkdown();
-      const following = this.#options.client.converse(message, {
-        conversation: this.id,
-        replaces,
-        ...section.handlers,
-      });
-      await Promise.race([section.heard.promise, following.done]);
-      if (visit !== this.#visit) {
-        following.close(); // the run continues, and is in the list
-        return false;
-      }
+      const starting = { conversation: this.id, replaces };
+      const { run, conversation } = await this.#options.client.start(message, starting);
+      if (visit !== this.#visit) return false; // the run is in the list
+      this.id = conversation;
       const created = Date.now() / 1000;
-      const { runId: run, run: { status } } = following;
-      section.begin({ run, prompt: message, status, created, replaces }, following);
-      this.id = following.run.conversationId;
+      if (this.#sections.length === 0) this.#element.replaceChildren();
+      this.#append(this.#begun({ run, prompt: message, status: "running", created, replaces }));
     } finally {
       this.#isSending = false;
     }
-    if (this.#sections.length === 0) this.#element.replaceChildren();
-    this.#append(section);
     this.#scrolling.toEnd();
     this.#changed();
     return true;
@@ -273,11 +263,9 @@ export class Conversation {
     sections.at(-1)?.element.focus({ preventScroll: true });
   }
 
-  /** @param {RunInfo} info */
+  /** @param {Known} info */
   #begun(info) {
-    const section = new RunSection(this.#sectionOptions);
-    section.begin(info);
-    return section;
+    return new RunSection(this.#sectionOptions, info);
   }
 
   /** @param {RunSection} section */
@@ -501,16 +489,31 @@ const DELETED = "This conversation was deleted. This copy disappears when you le
  * Frames only mark what has changed. It is painted in the next frame of the screen, however many
  * frames of the run have arrived. */
 export class RunSection {
-  /** @param {SectionOptions} options */
-  constructor(options) {
+  /** @param {SectionOptions} options @param {Known} info */
+  constructor(options, info) {
     this.#options = options;
+    this.runId = info.run;
+    this.status = info.status;
+    /** The run that it replaces, or "". */
+    this.replaces = info.replaces ?? "";
+    this.#footer = new RunFooter(info, {
+      copied: () => answerOf(this.#run),
+      onRetry: () => this.#send(this.#words, this.runId),
+      onTimeline: () => this.toggleTimeline(),
+      onReplay: () => this.toggleReplay(),
+    });
+    this.#live.append(make("h3", { class: "unseen", text: "Answer" }));
+    this.#showPrompt(info.prompt);
+    if (this.replaces !== "") this.element.append(this.#attemptButton);
+    this.element.append(
+      ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
+      ...[this.#footer.element, this.#footer.live],
+    );
+    this.#follow();
+    if (info.is_driven === false) this.#setUndriven(info.status === "running");
   }
 
   element = make("article", { class: "run", tabindex: -1 });
-  runId = "";
-  /** The run that it replaces, or "". */
-  replaces = "";
-  status = "running";
   /** How many calls wait for a decision. */
   asking = 0;
   /** Whether it was deleted elsewhere. */
@@ -518,8 +521,6 @@ export class RunSection {
   /** Resolved when something of it is painted, or nothing can be.
    * @type {PromiseWithResolvers<void>} */
   shown = Promise.withResolvers();
-  /** Resolved when the first frame has arrived. @type {PromiseWithResolvers<void>} */
-  heard = Promise.withResolvers();
 
   #options;
   #view = new RunView();
@@ -532,7 +533,7 @@ export class RunSection {
   #ask = make("div", { class: "ask" }, this.#edit, this.#prompt);
   #words = "";
   #end = make("div", { class: "run-end", hidden: true });
-  /** @type {RunFooter | null} */ #footer = null;
+  #footer;
   /** What a replay shows in place of the blocks. */
   #panel = make("div", { class: "run-panels" });
   #live = make("div", { class: "live" });
@@ -554,40 +555,6 @@ export class RunSection {
   #isUndriven = false;
   /** Calls whose approval was announced. @type {Set<string>} */
   #told = new Set();
-
-  /** Handlers of the connection that `begin` gets. @type {Handlers} */
-  handlers = {
-    onChange: (run, blocks) => this.#mark(run, blocks),
-    onFrame: (frame) => {
-      if (frame.event !== undefined) this.#setUndriven(false);
-      this.inspector?.take(frame);
-    },
-    onConnection: (connection) => this.#options.onConnection(connection),
-  };
-
-  /** Show a run, and follow it.
-   * @param {Known} info
-   * @param {Following} [following] that was started with the `handlers` of this section */
-  begin(info, following) {
-    this.runId = info.run;
-    this.status = info.status;
-    this.replaces = info.replaces ?? "";
-    this.#footer = new RunFooter(info, {
-      copied: () => answerOf(this.#run),
-      onRetry: () => this.#send(this.#words, this.runId),
-      onTimeline: () => this.toggleTimeline(),
-      onReplay: () => this.toggleReplay(),
-    });
-    this.#live.append(make("h3", { class: "unseen", text: "Answer" }));
-    this.#showPrompt(info.prompt);
-    if (this.replaces !== "") this.element.append(this.#attemptButton);
-    this.element.append(
-      ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
-      ...[this.#footer.element, this.#footer.live],
-    );
-    this.#follow(following);
-    if (info.is_driven === false) this.#setUndriven(info.status === "running");
-  }
 
   /** @param {ConversationInfo} info */
   notice({ status, is_driven, pending }) {
@@ -650,12 +617,12 @@ export class RunSection {
 
   /** Load and open something. @param {() => Promise<void>} open */
   async #try(open) {
-    this.#footer?.setProblem("");
+    this.#footer.setProblem("");
     try {
       await open();
       this.#options.onState();
     } catch (problem) {
-      this.#footer?.setProblem(problemWords(problem));
+      this.#footer.setProblem(problemWords(problem));
     }
   }
 
@@ -683,7 +650,7 @@ export class RunSection {
   close() {
     this.#isClosed = true;
     this.#unfollow();
-    this.#footer?.close();
+    this.#footer.close();
     this.inspector?.close();
     this.#leaveReplay();
     this.#attempt?.close();
@@ -737,17 +704,18 @@ export class RunSection {
   /** Open the run that this one replaces. */
   async showAttempt() {
     if (this.#attempt === null) {
-      const attempt = (this.#attempt = new RunSection(this.#options));
       try {
-        attempt.begin(await this.#options.client.run(this.replaces));
+        const info = await this.#options.client.run(this.replaces);
+        if (this.#attempt !== null) return; // pressed twice while it was loaded
+        this.#attempt = new RunSection(this.#options, info);
       } catch (problem) {
-        this.#attempt = null;
         this.#options.say(visibleLine(problemWords(problem)));
         return;
       }
-      attempt.element.classList.add("is-attempt");
-      attempt.element.hidden = true;
-      this.#attemptButton.after(attempt.element);
+      const { element } = this.#attempt;
+      element.classList.add("is-attempt");
+      element.hidden = true;
+      this.#attemptButton.after(element);
     }
     const { element } = this.#attempt;
     element.hidden = !element.hidden;
@@ -755,8 +723,15 @@ export class RunSection {
     this.#attemptButton.textContent = `${element.hidden ? "Show" : "Hide"} earlier attempt`;
   }
 
-  /** @param {Following} [following] */
-  async #follow(following = this.#options.client.follow(this.runId, this.handlers)) {
+  async #follow() {
+    const following = this.#options.client.follow(this.runId, {
+      onChange: (run, blocks) => this.#mark(run, blocks),
+      onFrame: (frame) => {
+        if (frame.event !== undefined) this.#setUndriven(false);
+        this.inspector?.take(frame);
+      },
+      onConnection: (connection) => this.#options.onConnection(connection),
+    });
     this.#following = following;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -786,7 +761,6 @@ export class RunSection {
   /** @param {Run} run @param {readonly Block[]} blocks */
   #mark(run, blocks) {
     this.#run = run;
-    this.heard.resolve();
     for (const block of blocks) this.#changed.add(block);
     paint(this.#paint);
     this.#options.scrolling.expect();
@@ -795,8 +769,7 @@ export class RunSection {
   /** @param {() => boolean} hasTime */
   #paint = (hasTime) => {
     const run = this.#run;
-    if (run === null || this.#footer === null) return true; // `begin` was not called yet
-    if (this.#isClosed) return true;
+    if (run === null || this.#isClosed) return true;
     const wasKnown = this.#shownRun !== null;
     const isSame = run === this.#shownRun;
     if (!isSame) {
@@ -835,7 +808,7 @@ export class RunSection {
     try {
       await this.#options.onSend(message, replaces);
     } catch (problem) {
-      this.#footer?.setProblem(problemWords(problem));
+      this.#footer.setProblem(problemWords(problem));
       this.#options.say(visibleLine(problemWords(problem)));
     } finally {
       this.#isSending = false;
@@ -936,7 +909,7 @@ export class RunSection {
     const isStale = !this.isOver && (this.#isDisconnected || this.#isUndriven);
     const words = this.#isDisconnected ? "Disconnected" : "Resuming after a server restart…";
     this.#view.setStale(isStale);
-    this.#footer?.setStale(isStale ? words : "");
+    this.#footer.setStale(isStale ? words : "");
     this.element.classList.toggle("is-stale", isStale);
   }
 
@@ -951,7 +924,7 @@ export class RunSection {
     const status = this.status;
     if (!this.isOver) {
       this.status = "failed"; // as far as this page knows
-      this.#footer?.setStatus("failed");
+      this.#footer.setStatus("failed");
     }
     const again = button("Retry", "small", () => {
       this.status = status;

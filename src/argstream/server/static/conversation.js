@@ -296,11 +296,9 @@ export class Conversation {
    * @param {string} missing the title if the server does not have it */
   #fail(visit, problem, missing) {
     if (visit !== this.#visit) return;
-    if (isMissing(problem)) this.#failAs(missing);
-    else {
-      const again = button("Retry", "small", this.#options.onAgain);
-      this.#failAs("Couldn't load this conversation", problemWords(problem), again);
-    }
+    if (isMissing(problem)) return this.#failAs(missing);
+    const again = button("Retry", "small", this.#options.onAgain);
+    this.#failAs("Couldn't load this conversation", problemWords(problem), again);
   }
 
   /** Show in place of the conversation why there is none.
@@ -577,26 +575,29 @@ export class RunSection {
 
   /** Open the timeline beside the conversation, or close it. */
   toggleTimeline() {
-    if (this.inspector !== null) {
-      this.inspector.close();
-      return;
-    }
-    this.#try(async () => {
+    if (this.inspector !== null) return this.inspector.close();
+    return this.#try(async () => {
       const { openInspector } = await import("./inspector.js");
       const onClose = () => {
         this.inspector = null;
         this.#options.onState();
       };
       const about = { client: this.#options.client, runId: this.runId, run: this.#run };
-      const onGoTo = (/** @type {Call} */ call) => this.#show(call);
+      /** @param {Call} call */
+      const onGoTo = (call) => {
+        const card = this.#view.elementOf(call);
+        if (card === undefined) return;
+        this.#view.reveal(card);
+        card.scrollIntoView({ block: "nearest" });
+      };
       this.inspector = openInspector({ ...about, onGoTo, onClose });
     });
   }
 
   /** Replay the run in place of its blocks, or end that. */
   toggleReplay() {
-    if (this.#leaveReplay()) return;
-    this.#try(async () => {
+    if (this.replay !== null) return this.replay.close();
+    return this.#try(async () => {
       const { openReplay } = await import("./replay.js");
       if (this.replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
@@ -626,21 +627,6 @@ export class RunSection {
     }
   }
 
-  /** @returns {boolean} whether there was a replay */
-  #leaveReplay() {
-    if (this.replay === null) return false;
-    this.replay.close();
-    return true;
-  }
-
-  /** Scroll to the card of a call. @param {Call} call */
-  #show(call) {
-    const card = this.#view.elementOf(call);
-    if (card === undefined) return;
-    this.#view.reveal(card);
-    card.scrollIntoView({ block: "nearest" });
-  }
-
   /** @param {boolean} isConnected whether the server can be reached */
   setConnected(isConnected) {
     this.#isDisconnected = !isConnected;
@@ -652,7 +638,7 @@ export class RunSection {
     this.#unfollow();
     this.#footer.close();
     this.inspector?.close();
-    this.#leaveReplay();
+    this.replay?.close();
     this.#attempt?.close();
   }
 
@@ -685,7 +671,8 @@ export class RunSection {
    * @param {ToolCallElement} call
    * @returns {boolean} whether the call has the focus */
   goTo(call) {
-    if (this.#leaveReplay()) this.#options.say("Replay closed.");
+    if (this.replay !== null) this.#options.say("Replay closed.");
+    this.replay?.close();
     this.#view.reveal(call);
     call.focus();
     call.scrollIntoView({ block: "nearest" });

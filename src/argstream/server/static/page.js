@@ -78,7 +78,10 @@ class Page {
   #conversation = new Conversation({
     client: this.#client,
     say: this.#say,
-    onState: () => this.#changed(),
+    onState: () => {
+      this.#render();
+      if (this.#sidebar.isBehind) this.#sidebar.refreshSoon();
+    },
     onConnection: this.#takeConnection,
     makeWelcome: () => welcome(this.#server, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
@@ -119,8 +122,7 @@ class Page {
 
   /** Load the list of conversations, then what the address names. */
   open() {
-    this.#opening = this.#load();
-    return this.#opening;
+    return (this.#opening = this.#load());
   }
 
   async #load() {
@@ -207,12 +209,6 @@ class Page {
       this.#conversation.notice(info ?? null).catch(() => {});
     }
     this.#render();
-  }
-
-  /** Show a change of the open conversation. The list is read again if it does not have it. */
-  #changed() {
-    this.#render();
-    if (this.#sidebar.isBehind) this.#sidebar.refreshSoon();
   }
 
   /** Show the state of the open conversation wherever it is shown. */

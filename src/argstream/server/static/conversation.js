@@ -10,7 +10,7 @@ import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
-/** @import { Connection, ConversationInfo, Decision, RunInfo } from "./types.js" */
+/** @import { Connection, ConversationInfo, Decision, Handlers, RunInfo } from "./types.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
 // In this order: Conversation, approvals, RunSection, RunFooter, RunView and the views of blocks,
@@ -542,9 +542,10 @@ export class RunSection {
   /** The earlier attempt, once it was opened. @type {RunSection | null} */
   #attempt = null;
   /** @type {Run | null} */ #run = null;
-  /** @type {Run | null} */ #shownRun = null;
   /** @type {Set<Block>} */ #changed = new Set();
   #isClosed = false;
+  /** Whether something of it was painted. */
+  #isKnown = false;
   #isSending = false;
   #isStoppedHere = false;
   /** What the page was told last. */
@@ -711,14 +712,16 @@ export class RunSection {
   }
 
   async #follow() {
-    const following = this.#options.client.follow(this.runId, {
+    /** @type {Handlers} */
+    const handlers = {
       onChange: (run, blocks) => this.#mark(run, blocks),
       onFrame: (frame) => {
         if (frame.event !== undefined) this.#setUndriven(false);
         this.inspector?.take(frame);
       },
-      onConnection: (connection) => this.#options.onConnection(connection),
-    });
+      onConnection: this.#options.onConnection,
+    };
+    const following = this.#options.client.follow(this.runId, handlers, this.#run ?? undefined);
     this.#following = following;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -727,12 +730,16 @@ export class RunSection {
     } catch (problem) {
       this.#fail(problem);
     }
-    this.#unfollow();
+    if (this.#following === following) this.#unfollow();
   }
 
   #unfollow() {
     document.removeEventListener("visibilitychange", this.#look);
     clearTimeout(this.#resting);
+    this.#rest();
+  }
+
+  #rest() {
     this.#following?.close();
     this.#following = null;
   }
@@ -741,8 +748,8 @@ export class RunSection {
    * a while closes its stream, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
-    if (document.hidden) this.#resting = setTimeout(() => this.#following?.pause(), HIDDEN_FOR);
-    else this.#following?.resume();
+    if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
+    else if (this.#following === null) this.#follow();
   };
 
   /** @param {Run} run @param {readonly Block[]} blocks */
@@ -757,16 +764,14 @@ export class RunSection {
   #paint = (hasTime) => {
     const run = this.#run;
     if (run === null || this.#isClosed) return true;
-    const wasKnown = this.#shownRun !== null;
-    const isSame = run === this.#shownRun;
-    if (!isSame) {
-      this.#view.element.remove();
+    const wasKnown = this.#isKnown;
+    this.#isKnown = true;
+    if (!wasKnown) {
       this.#view = new RunView((decisions) => this.decide(decisions), run.blocks.length);
       this.#live.append(this.#view.element);
       this.#showStale();
     }
-    const isShown = this.#view.update(run, isSame ? this.#changed : run.blocks, hasTime);
-    this.#shownRun = run;
+    const isShown = this.#view.update(run, this.#changed, hasTime);
     this.#changed.clear();
     this.#showPrompt(run.prompt);
     this.#footer.show(run);

@@ -408,7 +408,8 @@ function openChecklist(dialog, pending) {
   let isSending = false;
   const check = () => {
     const checked = rows.filter((row) => row.check());
-    setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
+    const count = countOf(checked.length, "call");
+    setText(approve, checked.length === 0 ? "Approve" : `Approve ${count}`);
     const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
     approve.ariaDisabled = String(!isReady);
     return isReady ? checked : [];
@@ -474,7 +475,8 @@ function checkedCall({ section, element: card }, onReview) {
  * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
  *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
  */
-/** @typedef {ConversationOptions & { scrolling: Scrolling, onSend: Conversation["send"] }} SectionOptions */
+/** @typedef {ConversationOptions & { scrolling: Scrolling,
+ *   onSend: Conversation["send"] }} SectionOptions */
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
@@ -1114,7 +1116,8 @@ export class RunView {
   #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
-  /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
+  /** Of sub-agents, by their calls, and of the agent.
+   * @type {Map<ToolCallElement | undefined, Container>} */
   #containers = new Map();
   /** Blocks that are new, or have changed. @type {Set<Block>} */
   #changed = new Set();
@@ -1189,17 +1192,15 @@ export class RunView {
   }
 
   /** @param {Block} block */
-  #containerOf(block) {
-    /** @type {HTMLElement} */
-    let element = this.element;
-    const call = block.parentId === null ? undefined : this.#calls.get(block.parentId);
-    if (call !== undefined) {
-      if (call.firstElementChild === null) call.append(make("div", { class: "inside" }));
-      element = /** @type {HTMLElement} */ (call.firstElementChild);
-    }
-    const known = this.#containers.get(element) ?? new Container(element);
-    this.#containers.set(element, known);
-    return known;
+  #containerOf({ parentId }) {
+    const parent = this.#calls.get(parentId ?? "");
+    const known = this.#containers.get(parent);
+    if (known !== undefined) return known;
+    const inside = parent === undefined ? this.element : make("div", { class: "inside" });
+    parent?.append(inside);
+    const container = new Container(inside);
+    this.#containers.set(parent, container);
+    return container;
   }
 
   /** @param {Call} call @param {boolean} isOpen */

@@ -158,7 +158,7 @@ export class Conversation {
       this.id = conversation;
       const created = Date.now() / 1000;
       if (this.#sections.length === 0) this.#element.replaceChildren();
-      this.#append(this.#begun({ run, prompt: message, status: "running", created, replaces }));
+      this.#append({ run, prompt: message, status: "running", created, replaces });
     } finally {
       this.#isSending = false;
     }
@@ -183,7 +183,7 @@ export class Conversation {
     const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
     if (visit !== this.#visit || this.#isSending) return;
     const at = infos.findLastIndex(({ run }) => this.#find(run) !== undefined);
-    for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(this.#begun(fresh));
+    for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(fresh);
     const listed = new Set(infos.map(({ run }) => run));
     for (const section of this.#sections) if (!listed.has(section.runId)) section.lose();
     this.#changed();
@@ -232,7 +232,7 @@ export class Conversation {
     const target = replacementOf(infos, runId);
     const at = runId === "" ? kept.length : kept.findIndex((info) => info.run === target);
     this.#before = kept.splice(0, Math.max(0, Math.min(kept.length - PAGE, at)));
-    this.#sections = kept.map((info) => this.#begun(info));
+    this.#sections = kept.map((info) => new RunSection(this.#sectionOptions, info));
     if (this.#sections.length === 0) {
       this.#failAs("Conversation not found");
       return;
@@ -250,7 +250,8 @@ export class Conversation {
   async #showEarlier() {
     const visit = this.#visit;
     const [oldest] = this.#sections;
-    const sections = this.#before.splice(-PAGE).map((info) => this.#begun(info));
+    const infos = this.#before.splice(-PAGE);
+    const sections = infos.map((info) => new RunSection(this.#sectionOptions, info));
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
     await allShown(sections);
     this.#earlier.ariaDisabled = "false";
@@ -264,12 +265,8 @@ export class Conversation {
   }
 
   /** @param {Known} info */
-  #begun(info) {
-    return new RunSection(this.#sectionOptions, info);
-  }
-
-  /** @param {RunSection} section */
-  #append(section) {
+  #append(info) {
+    const section = new RunSection(this.#sectionOptions, info);
     const replaced = this.#find(section.replaces);
     replaced?.close();
     replaced?.element.remove();

@@ -78,9 +78,10 @@ export class Client {
   }
 
   /** Follows a run: all that happened so far, and then what happens. @param {string} runId
-   * @param {Handlers} [handlers] @returns {Following} */
-  follow(runId, handlers = {}) {
-    return new Following(runId, this.#events, handlers, this.#retry);
+   * @param {Handlers} [handlers] @param {Run} [run] the run, if it was followed before
+   * @returns {Following} */
+  follow(runId, handlers = {}, run) {
+    return new Following(runId, this.#events, handlers, this.#retry, run);
   }
 
   /** Decides on calls that a run waits for: on all of these, or none. @param {string} runId
@@ -238,15 +239,12 @@ export class Following {
   #told = null;
   #closing = new AbortController();
   #resting = new AbortController();
-  #connection = new AbortController();
-  /** Pending while no connection is wanted. @type {Promise<void> | null} */
-  #paused = null;
-  #resume = () => {};
 
   /** Made by a `Client`. @param {string} runId @param {Opening} opening @param {Handlers} handlers
-   * @param {Retrying} retry */
-  constructor(runId, opening, handlers, retry) {
-    this.run = new Run(runId, handlers);
+   * @param {Retrying} retry @param {Run} [run] */
+  constructor(runId, opening, handlers, retry, run = new Run(runId)) {
+    this.run = run;
+    run.listen(handlers);
     this.#runId = runId;
     this.#opening = opening;
     this.#handlers = handlers;
@@ -263,24 +261,7 @@ export class Following {
   /** Follows it no more, and tells nothing more of it. The run itself goes on. */
   close() {
     this.#closing.abort();
-    this.resume();
-    this.run.hush();
-  }
-
-  /** Closes the connection until `resume` is called. The run itself goes on. */
-  pause() {
-    if (this.#paused || !this.runId) return;
-    this.#paused = new Promise((resolve) => {
-      this.#resume = resolve;
-    });
-    this.#connection.abort();
-    this.#resting.abort();
-  }
-
-  /** Connects again, after `pause`. */
-  resume() {
-    this.#paused = null;
-    this.#resume();
+    this.run.listen({});
   }
 
   /** Tries at once, if it waits to try again. */
@@ -305,18 +286,12 @@ export class Following {
   async #comeAgain() {
     let waits = 0;
     while (!this.#closing.signal.aborted) {
-      if (this.#paused) {
-        this.#tell({ state: "closed" });
-        await this.#paused;
-        continue;
-      }
       const { seq } = this.run;
       let problem = null;
       try {
         this.#tell({ state: "connecting" });
         if (await this.#connect()) return;
       } catch (error) {
-        if (this.#paused) continue;
         const isRefusal = error instanceof ServerProblem;
         const mayPass = isRefusal ? error.isPassing : error instanceof ConnectionLost;
         if (!mayPass || !this.runId) throw error;
@@ -330,7 +305,7 @@ export class Following {
 
   /** Reads one stream to its end. @returns {Promise<boolean>} Whether there is no more to come. */
   async #connect() {
-    const connection = (this.#connection = new AbortController());
+    const connection = new AbortController();
     const giveUp = () => connection.abort(new Error("nothing was heard for too long"));
     const listen = () => setTimeout(giveUp, this.#retry.silence * 1000);
     let silence = listen();
@@ -579,9 +554,9 @@ export class Run {
     return blocks;
   }
 
-  /** Calls no handler any more. */
-  hush() {
-    this.#handlers = {};
+  /** Calls these handlers from now on, and no others. @param {Handlers} handlers */
+  listen(handlers) {
+    this.#handlers = handlers;
   }
 
   /** @template {keyof Handlers} Name @param {Name} name

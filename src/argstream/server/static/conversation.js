@@ -149,29 +149,19 @@ export class Conversation {
    * @returns {Promise<boolean>} false if another conversation was opened in the meantime */
   async send(message, replaces = "") {
     const visit = this.#visit;
-    const section = new RunSection(this.#sectionOptions);
     this.#isSending = true;
     try {
       await loadMarkdown();
-      const following = this.#options.client.converse(message, {
-        conversation: this.id,
-        replaces,
-        ...section.handlers,
-      });
-      await Promise.race([section.heard.promise, following.done]);
-      if (visit !== this.#visit) {
-        following.close(); // the run continues, and is in the list
-        return false;
-      }
+      const starting = { conversation: this.id, replaces };
+      const { run, conversation } = await this.#options.client.start(message, starting);
+      if (visit !== this.#visit) return false; // the run is in the list
+      this.id = conversation;
       const created = Date.now() / 1000;
-      const { runId: run, run: { status } } = following;
-      section.begin({ run, prompt: message, status, created, replaces }, following);
-      this.id = following.run.conversationId;
+      if (this.#sections.length === 0) this.#element.replaceChildren();
+      this.#append({ run, prompt: message, status: "running", created, replaces });
     } finally {
       this.#isSending = false;
     }
-    if (this.#sections.length === 0) this.#element.replaceChildren();
-    this.#append(section);
     this.#scrolling.toEnd();
     this.#changed();
     return true;
@@ -193,7 +183,7 @@ export class Conversation {
     const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
     if (visit !== this.#visit || this.#isSending) return;
     const at = infos.findLastIndex(({ run }) => this.#find(run) !== undefined);
-    for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(this.#begun(fresh));
+    for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(fresh);
     const listed = new Set(infos.map(({ run }) => run));
     for (const section of this.#sections) if (!listed.has(section.runId)) section.lose();
     this.#changed();
@@ -242,7 +232,7 @@ export class Conversation {
     const target = replacementOf(infos, runId);
     const at = runId === "" ? kept.length : kept.findIndex((info) => info.run === target);
     this.#before = kept.splice(0, Math.max(0, Math.min(kept.length - PAGE, at)));
-    this.#sections = kept.map((info) => this.#begun(info));
+    this.#sections = kept.map((info) => new RunSection(this.#sectionOptions, info));
     if (this.#sections.length === 0) {
       this.#failAs("Conversation not found");
       return;
@@ -260,7 +250,8 @@ export class Conversation {
   async #showEarlier() {
     const visit = this.#visit;
     const [oldest] = this.#sections;
-    const sections = this.#before.splice(-PAGE).map((info) => this.#begun(info));
+    const infos = this.#before.splice(-PAGE);
+    const sections = infos.map((info) => new RunSection(this.#sectionOptions, info));
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
     await allShown(sections);
     this.#earlier.ariaDisabled = "false";
@@ -273,15 +264,9 @@ export class Conversation {
     sections.at(-1)?.element.focus({ preventScroll: true });
   }
 
-  /** @param {RunInfo} info */
-  #begun(info) {
-    const section = new RunSection(this.#sectionOptions);
-    section.begin(info);
-    return section;
-  }
-
-  /** @param {RunSection} section */
-  #append(section) {
+  /** @param {Known} info */
+  #append(info) {
+    const section = new RunSection(this.#sectionOptions, info);
     const replaced = this.#find(section.replaces);
     replaced?.close();
     replaced?.element.remove();
@@ -308,11 +293,9 @@ export class Conversation {
    * @param {string} missing the title if the server does not have it */
   #fail(visit, problem, missing) {
     if (visit !== this.#visit) return;
-    if (isMissing(problem)) this.#failAs(missing);
-    else {
-      const again = button("Retry", "small", this.#options.onAgain);
-      this.#failAs("Couldn't load this conversation", problemWords(problem), again);
-    }
+    if (isMissing(problem)) return this.#failAs(missing);
+    const again = button("Retry", "small", this.#options.onAgain);
+    this.#failAs("Couldn't load this conversation", problemWords(problem), again);
   }
 
   /** Show in place of the conversation why there is none.
@@ -422,7 +405,8 @@ function openChecklist(dialog, pending) {
   let isSending = false;
   const check = () => {
     const checked = rows.filter((row) => row.check());
-    setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
+    const count = countOf(checked.length, "call");
+    setText(approve, checked.length === 0 ? "Approve" : `Approve ${count}`);
     const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
     approve.ariaDisabled = String(!isReady);
     return isReady ? checked : [];
@@ -488,7 +472,8 @@ function checkedCall({ section, element: card }, onReview) {
  * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
  *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
  */
-/** @typedef {ConversationOptions & { scrolling: Scrolling, onSend: Conversation["send"] }} SectionOptions */
+/** @typedef {ConversationOptions & { scrolling: Scrolling,
+ *   onSend: Conversation["send"] }} SectionOptions */
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
@@ -501,76 +486,12 @@ const DELETED = "This conversation was deleted. This copy disappears when you le
  * Frames only mark what has changed. It is painted in the next frame of the screen, however many
  * frames of the run have arrived. */
 export class RunSection {
-  /** @param {SectionOptions} options */
-  constructor(options) {
+  /** @param {SectionOptions} options @param {Known} info */
+  constructor(options, info) {
     this.#options = options;
-  }
-
-  element = make("article", { class: "run", tabindex: -1 });
-  runId = "";
-  /** The run that it replaces, or "". */
-  replaces = "";
-  status = "running";
-  /** How many calls wait for a decision. */
-  asking = 0;
-  /** Whether it was deleted elsewhere. */
-  isLost = false;
-  /** Resolved when something of it is painted, or nothing can be.
-   * @type {PromiseWithResolvers<void>} */
-  shown = Promise.withResolvers();
-  /** Resolved when the first frame has arrived. @type {PromiseWithResolvers<void>} */
-  heard = Promise.withResolvers();
-
-  #options;
-  #view = new RunView();
-  #heading = make("h2", { class: "unseen" });
-  #prompt = make("div", { class: "prompt", dir: "auto" });
-  #edit = button("Edit message", "small quiet edit-message run-again", () => this.#editMessage());
-  #attemptButton = button("Show earlier attempt", "small quiet show-attempt", () =>
-    this.showAttempt(),
-  );
-  #ask = make("div", { class: "ask" }, this.#edit, this.#prompt);
-  #words = "";
-  #end = make("div", { class: "run-end", hidden: true });
-  /** @type {RunFooter | null} */ #footer = null;
-  /** What a replay shows in place of the blocks. */
-  #panel = make("div", { class: "run-panels" });
-  #live = make("div", { class: "live" });
-  /** @type {Inspector | null} */ inspector = null;
-  /** @type {Replay | null} */ replay = null;
-  /** @type {Following | null} */ #following = null;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
-  /** The earlier attempt, once it was opened. @type {RunSection | null} */
-  #attempt = null;
-  /** @type {Run | null} */ #run = null;
-  /** @type {Run | null} */ #shownRun = null;
-  /** @type {Set<Block>} */ #changed = new Set();
-  #isClosed = false;
-  #isSending = false;
-  #isStoppedHere = false;
-  /** What the page was told last. */
-  #state = "";
-  #isDisconnected = false;
-  #isUndriven = false;
-  /** Calls whose approval was announced. @type {Set<string>} */
-  #told = new Set();
-
-  /** Handlers of the connection that `begin` gets. @type {Handlers} */
-  handlers = {
-    onChange: (run, blocks) => this.#mark(run, blocks),
-    onFrame: (frame) => {
-      if (frame.event !== undefined) this.#setUndriven(false);
-      this.inspector?.take(frame);
-    },
-    onConnection: (connection) => this.#options.onConnection(connection),
-  };
-
-  /** Show a run, and follow it.
-   * @param {Known} info
-   * @param {Following} [following] that was started with the `handlers` of this section */
-  begin(info, following) {
     this.runId = info.run;
     this.status = info.status;
+    /** The run that it replaces, or "". */
     this.replaces = info.replaces ?? "";
     this.#footer = new RunFooter(info, {
       copied: () => answerOf(this.#run),
@@ -585,9 +506,53 @@ export class RunSection {
       ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
       ...[this.#footer.element, this.#footer.live],
     );
-    this.#follow(following);
+    this.#follow();
     if (info.is_driven === false) this.#setUndriven(info.status === "running");
   }
+
+  element = make("article", { class: "run", tabindex: -1 });
+  /** How many calls wait for a decision. */
+  asking = 0;
+  /** Whether it was deleted elsewhere. */
+  isLost = false;
+  /** Resolved when something of it is painted, or nothing can be.
+   * @type {PromiseWithResolvers<void>} */
+  shown = Promise.withResolvers();
+
+  #options;
+  #view = new RunView();
+  #heading = make("h2", { class: "unseen" });
+  #prompt = make("div", { class: "prompt", dir: "auto" });
+  #edit = button("Edit message", "small quiet edit-message run-again", () => this.#editMessage());
+  #attemptButton = button("Show earlier attempt", "small quiet show-attempt", () =>
+    this.showAttempt(),
+  );
+  #ask = make("div", { class: "ask" }, this.#edit, this.#prompt);
+  #words = "";
+  #end = make("div", { class: "run-end", hidden: true });
+  #footer;
+  /** What a replay shows in place of the blocks. */
+  #panel = make("div", { class: "run-panels" });
+  #live = make("div", { class: "live" });
+  /** @type {Inspector | null} */ inspector = null;
+  /** @type {Replay | null} */ replay = null;
+  /** @type {Following | null} */ #following = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
+  /** The earlier attempt, once it was opened. @type {RunSection | null} */
+  #attempt = null;
+  /** @type {Run | null} */ #run = null;
+  /** @type {Set<Block>} */ #changed = new Set();
+  #isClosed = false;
+  /** Whether something of it was painted. */
+  #isKnown = false;
+  #isSending = false;
+  #isStoppedHere = false;
+  /** What the page was told last. */
+  #state = "";
+  #isDisconnected = false;
+  #isUndriven = false;
+  /** Calls whose approval was announced. @type {Set<string>} */
+  #told = new Set();
 
   /** @param {ConversationInfo} info */
   notice({ status, is_driven, pending }) {
@@ -610,26 +575,29 @@ export class RunSection {
 
   /** Open the timeline beside the conversation, or close it. */
   toggleTimeline() {
-    if (this.inspector !== null) {
-      this.inspector.close();
-      return;
-    }
-    this.#try(async () => {
+    if (this.inspector !== null) return this.inspector.close();
+    return this.#try(async () => {
       const { openInspector } = await import("./inspector.js");
       const onClose = () => {
         this.inspector = null;
         this.#options.onState();
       };
       const about = { client: this.#options.client, runId: this.runId, run: this.#run };
-      const onGoTo = (/** @type {Call} */ call) => this.#show(call);
+      /** @param {Call} call */
+      const onGoTo = (call) => {
+        const card = this.#view.elementOf(call);
+        if (card === undefined) return;
+        this.#view.reveal(card);
+        card.scrollIntoView({ block: "nearest" });
+      };
       this.inspector = openInspector({ ...about, onGoTo, onClose });
     });
   }
 
   /** Replay the run in place of its blocks, or end that. */
   toggleReplay() {
-    if (this.#leaveReplay()) return;
-    this.#try(async () => {
+    if (this.replay !== null) return this.replay.close();
+    return this.#try(async () => {
       const { openReplay } = await import("./replay.js");
       if (this.replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
@@ -650,28 +618,13 @@ export class RunSection {
 
   /** Load and open something. @param {() => Promise<void>} open */
   async #try(open) {
-    this.#footer?.setProblem("");
+    this.#footer.setProblem("");
     try {
       await open();
       this.#options.onState();
     } catch (problem) {
-      this.#footer?.setProblem(problemWords(problem));
+      this.#footer.setProblem(problemWords(problem));
     }
-  }
-
-  /** @returns {boolean} whether there was a replay */
-  #leaveReplay() {
-    if (this.replay === null) return false;
-    this.replay.close();
-    return true;
-  }
-
-  /** Scroll to the card of a call. @param {Call} call */
-  #show(call) {
-    const card = this.#view.elementOf(call);
-    if (card === undefined) return;
-    this.#view.reveal(card);
-    card.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {boolean} isConnected whether the server can be reached */
@@ -683,9 +636,9 @@ export class RunSection {
   close() {
     this.#isClosed = true;
     this.#unfollow();
-    this.#footer?.close();
+    this.#footer.close();
     this.inspector?.close();
-    this.#leaveReplay();
+    this.replay?.close();
     this.#attempt?.close();
   }
 
@@ -718,7 +671,8 @@ export class RunSection {
    * @param {ToolCallElement} call
    * @returns {boolean} whether the call has the focus */
   goTo(call) {
-    if (this.#leaveReplay()) this.#options.say("Replay closed.");
+    if (this.replay !== null) this.#options.say("Replay closed.");
+    this.replay?.close();
     this.#view.reveal(call);
     call.focus();
     call.scrollIntoView({ block: "nearest" });
@@ -737,17 +691,18 @@ export class RunSection {
   /** Open the run that this one replaces. */
   async showAttempt() {
     if (this.#attempt === null) {
-      const attempt = (this.#attempt = new RunSection(this.#options));
       try {
-        attempt.begin(await this.#options.client.run(this.replaces));
+        const info = await this.#options.client.run(this.replaces);
+        if (this.#attempt !== null) return; // pressed twice while it was loaded
+        this.#attempt = new RunSection(this.#options, info);
       } catch (problem) {
-        this.#attempt = null;
         this.#options.say(visibleLine(problemWords(problem)));
         return;
       }
-      attempt.element.classList.add("is-attempt");
-      attempt.element.hidden = true;
-      this.#attemptButton.after(attempt.element);
+      const { element } = this.#attempt;
+      element.classList.add("is-attempt");
+      element.hidden = true;
+      this.#attemptButton.after(element);
     }
     const { element } = this.#attempt;
     element.hidden = !element.hidden;
@@ -755,8 +710,17 @@ export class RunSection {
     this.#attemptButton.textContent = `${element.hidden ? "Show" : "Hide"} earlier attempt`;
   }
 
-  /** @param {Following} [following] */
-  async #follow(following = this.#options.client.follow(this.runId, this.handlers)) {
+  async #follow() {
+    /** @type {Handlers} */
+    const handlers = {
+      onChange: (run, blocks) => this.#mark(run, blocks),
+      onFrame: (frame) => {
+        if (frame.event !== undefined) this.#setUndriven(false);
+        this.inspector?.take(frame);
+      },
+      onConnection: this.#options.onConnection,
+    };
+    const following = this.#options.client.follow(this.runId, handlers, this.#run ?? undefined);
     this.#following = following;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -765,12 +729,16 @@ export class RunSection {
     } catch (problem) {
       this.#fail(problem);
     }
-    this.#unfollow();
+    if (this.#following === following) this.#unfollow();
   }
 
   #unfollow() {
     document.removeEventListener("visibilitychange", this.#look);
     clearTimeout(this.#resting);
+    this.#rest();
+  }
+
+  #rest() {
     this.#following?.close();
     this.#following = null;
   }
@@ -779,14 +747,13 @@ export class RunSection {
    * a while closes its stream, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
-    if (document.hidden) this.#resting = setTimeout(() => this.#following?.pause(), HIDDEN_FOR);
-    else this.#following?.resume();
+    if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
+    else if (this.#following === null) this.#follow();
   };
 
   /** @param {Run} run @param {readonly Block[]} blocks */
   #mark(run, blocks) {
     this.#run = run;
-    this.heard.resolve();
     for (const block of blocks) this.#changed.add(block);
     paint(this.#paint);
     this.#options.scrolling.expect();
@@ -795,18 +762,15 @@ export class RunSection {
   /** @param {() => boolean} hasTime */
   #paint = (hasTime) => {
     const run = this.#run;
-    if (run === null || this.#footer === null) return true; // `begin` was not called yet
-    if (this.#isClosed) return true;
-    const wasKnown = this.#shownRun !== null;
-    const isSame = run === this.#shownRun;
-    if (!isSame) {
-      this.#view.element.remove();
+    if (run === null || this.#isClosed) return true;
+    const wasKnown = this.#isKnown;
+    this.#isKnown = true;
+    if (!wasKnown) {
       this.#view = new RunView((decisions) => this.decide(decisions), run.blocks.length);
       this.#live.append(this.#view.element);
       this.#showStale();
     }
-    const isShown = this.#view.update(run, isSame ? this.#changed : run.blocks, hasTime);
-    this.#shownRun = run;
+    const isShown = this.#view.update(run, this.#changed, hasTime);
     this.#changed.clear();
     this.#showPrompt(run.prompt);
     this.#footer.show(run);
@@ -835,7 +799,7 @@ export class RunSection {
     try {
       await this.#options.onSend(message, replaces);
     } catch (problem) {
-      this.#footer?.setProblem(problemWords(problem));
+      this.#footer.setProblem(problemWords(problem));
       this.#options.say(visibleLine(problemWords(problem)));
     } finally {
       this.#isSending = false;
@@ -936,7 +900,7 @@ export class RunSection {
     const isStale = !this.isOver && (this.#isDisconnected || this.#isUndriven);
     const words = this.#isDisconnected ? "Disconnected" : "Resuming after a server restart…";
     this.#view.setStale(isStale);
-    this.#footer?.setStale(isStale ? words : "");
+    this.#footer.setStale(isStale ? words : "");
     this.element.classList.toggle("is-stale", isStale);
   }
 
@@ -951,7 +915,7 @@ export class RunSection {
     const status = this.status;
     if (!this.isOver) {
       this.status = "failed"; // as far as this page knows
-      this.#footer?.setStatus("failed");
+      this.#footer.setStatus("failed");
     }
     const again = button("Retry", "small", () => {
       this.status = status;
@@ -1149,7 +1113,8 @@ export class RunView {
   #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
-  /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
+  /** Of sub-agents, by their calls, and of the agent.
+   * @type {Map<ToolCallElement | undefined, Container>} */
   #containers = new Map();
   /** Blocks that are new, or have changed. @type {Set<Block>} */
   #changed = new Set();
@@ -1224,17 +1189,15 @@ export class RunView {
   }
 
   /** @param {Block} block */
-  #containerOf(block) {
-    /** @type {HTMLElement} */
-    let element = this.element;
-    const call = block.parentId === null ? undefined : this.#calls.get(block.parentId);
-    if (call !== undefined) {
-      if (call.firstElementChild === null) call.append(make("div", { class: "inside" }));
-      element = /** @type {HTMLElement} */ (call.firstElementChild);
-    }
-    const known = this.#containers.get(element) ?? new Container(element);
-    this.#containers.set(element, known);
-    return known;
+  #containerOf({ parentId }) {
+    const parent = this.#calls.get(parentId ?? "");
+    const known = this.#containers.get(parent);
+    if (known !== undefined) return known;
+    const inside = parent === undefined ? this.element : make("div", { class: "inside" });
+    parent?.append(inside);
+    const container = new Container(inside);
+    this.#containers.set(parent, container);
+    return container;
   }
 
   /** @param {Call} call @param {boolean} isOpen */

@@ -331,8 +331,8 @@ function makeItem({ label, act, isDanger = false }, menu) {
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
 
-/** For how many seconds a call was in its state before it was seen here, as far as is known; null if
- * it was not. @param {Call} call */
+/** Returns for how many seconds a call was in its state before it was seen here, as far as is known;
+ * null if it was not. @param {Call} call */
 function secondsBefore({ state, snapshotAt, startedAt, executedAt, requestedAt }) {
   if (snapshotAt === null) return null;
   const time = state === "running" ? executedAt.at(-1) : state === "pending" ? requestedAt : null;

@@ -1074,7 +1074,7 @@ function totalOf(stretches) {
   return stretches.reduce((sum, { begin, end }) => sum + end - begin, 0);
 }
 
-/** Add to the busy stretches what lies between, unless it is long. @param {Iterable<Stretch>} busy */
+/** Add to busy stretches what lies between, unless it is long. @param {Iterable<Stretch>} busy */
 function drawn(busy) {
   const stretches = joined([...busy].sort((one, other) => one.begin - other.begin), 0);
   const length = totalOf(stretches);

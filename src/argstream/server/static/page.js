@@ -78,7 +78,10 @@ class Page {
   #conversation = new Conversation({
     client: this.#client,
     say: this.#say,
-    onState: () => this.#changed(),
+    onState: () => {
+      this.#render();
+      if (this.#sidebar.isBehind) this.#sidebar.refreshSoon();
+    },
     onConnection: this.#takeConnection,
     makeWelcome: () => welcome(this.#server, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
@@ -119,8 +122,7 @@ class Page {
 
   /** Load the list of conversations, then what the address names. */
   open() {
-    this.#opening = this.#load();
-    return this.#opening;
+    return (this.#opening = this.#load());
   }
 
   async #load() {
@@ -207,12 +209,6 @@ class Page {
       this.#conversation.notice(info ?? null).catch(() => {});
     }
     this.#render();
-  }
-
-  /** Show a change of the open conversation. The list is read again if it does not have it. */
-  #changed() {
-    this.#render();
-    if (this.#sidebar.isBehind) this.#sidebar.refreshSoon();
   }
 
   /** Show the state of the open conversation wherever it is shown. */
@@ -814,25 +810,26 @@ class Composer {
       this.#options.say("Message queued.");
       return;
     }
-    const draft = this.#key("draft");
-    if (!(await this.#deliver(message))) return;
-    keep("sessionStorage", draft, "");
+    if (!(await this.#deliver("draft", message))) return;
     if (this.#field.value === message) this.#field.value = ""; // or the user has typed on
     this.#typed();
   }
 
   async #sendNext() {
-    const [key, message] = [this.#key("queue"), this.#queued];
-    if (message === "" || this.#isBusy || !(await this.#deliver(message))) return;
-    keep("sessionStorage", key, ""); // the page may show another conversation by now
-    if (key === this.#key("queue")) this.#setQueued("");
+    const key = this.#key("queue");
+    if (this.#queued === "" || this.#isBusy) return;
+    const isSent = await this.#deliver("queue", this.#queued);
+    if (isSent && key === this.#key("queue")) this.#setQueued("");
   }
 
-  /** @param {string} message @returns {Promise<boolean>} whether it was accepted */
-  async #deliver(message) {
+  /** @param {string} name where it is kept @param {string} message
+   * @returns {Promise<boolean>} whether it was accepted */
+  async #deliver(name, message) {
+    const key = this.#key(name); // the page may show another conversation when it is sent
     this.#setBusy(true);
     try {
       await this.#options.onSend(message);
+      keep("sessionStorage", key, "");
       this.#showProblem("");
       return true;
     } catch (problem) {
@@ -906,15 +903,13 @@ function makeAnnouncer() {
   const region = part("announcer", HTMLElement);
   const waiting = new Set();
   let last = -Infinity;
-  let isTelling = false;
   return (sentence) => {
+    const isTelling = waiting.size > 0;
     waiting.add(sentence);
     if (isTelling) return;
-    isTelling = true;
     // Never at once: sentences that belong together often come in the same moment.
     setTimeout(() => {
       last = performance.now();
-      isTelling = false;
       region.textContent = [...waiting].join(" ");
       waiting.clear();
     }, Math.max(100, last + PAUSE - performance.now()));

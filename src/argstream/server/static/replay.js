@@ -35,7 +35,8 @@ const LONGEST_PAUSE = 2; // seconds; longer pauses are shortened
 const LONGEST_STEP = 1; // seconds: after a tab was asleep, the replay continues where it was
 const ENDS = new Set(["run_completed", "run_failed", "run_stopped"]);
 /** What is inert: all but the stage and the title. */
-const REST = "#side-place, .top > :not(h1), #composer, .approvals, .newest, .earlier, .run > *";
+const REST = "#side-place, .top > :not(h1), #composer, .approvals, .newest, .earlier, "
+  + ".run > :not(.run-panels)";
 
 /** @param {ReplayOptions} options */
 export function openReplay(options) {
@@ -47,7 +48,6 @@ export function openReplay(options) {
 export class Replay {
   #options;
   #opener = document.activeElement;
-  /** @type {HTMLElement[]} */ #inert = [];
 
   /** @type {EventFrame[]} */ #frames = [];
   #schedule = new Schedule();
@@ -86,15 +86,10 @@ export class Replay {
   /** @param {ReplayOptions} options */
   constructor(options) {
     this.#options = options;
-    const { place } = options;
     this.#speed.value = "1";
     this.#listen();
-    for (const element of document.querySelectorAll(REST)) {
-      if (!(element instanceof HTMLElement) || element.inert || element === place) continue;
-      element.inert = true;
-      this.#inert.push(element);
-    }
-    place.append(this.stage);
+    setInert(true);
+    options.place.append(this.stage);
     document.querySelector("main")?.append(this.bar);
     this.#exit.focus();
   }
@@ -140,7 +135,7 @@ export class Replay {
     const hadFocus = this.bar.contains(document.activeElement);
     this.stage.remove();
     this.bar.remove();
-    for (const element of this.#inert) element.inert = false;
+    setInert(false);
     this.#options.onClose?.();
     if (hadFocus && this.#opener instanceof HTMLElement) this.#opener.focus();
   }
@@ -249,6 +244,11 @@ export class Replay {
     setText(this.#time, `${now} / ${all}${this.#isOver ? "" : " so far"}`);
     this.#slider.setAttribute("aria-valuetext", `${now} of ${all}`);
   }
+}
+
+/** @param {boolean} isInert whether only the replay can be used */
+function setInert(isInert) {
+  for (const element of document.querySelectorAll(REST)) element.toggleAttribute("inert", isInert);
 }
 
 /** When each frame is due, in seconds since the replay began. Long pauses are shortened. */

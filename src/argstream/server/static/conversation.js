@@ -551,7 +551,7 @@ export class RunSection {
   #state = "";
   #isDisconnected = false;
   #isUndriven = false;
-  /** Calls whose approval was announced. @type {Set<string>} */
+  /** Pending calls that were announced. @type {Set<Call>} */
   #told = new Set();
 
   /** @param {ConversationInfo} info */
@@ -871,8 +871,8 @@ export class RunSection {
    * @param {Run} run @param {boolean} wasKnown */
   #announce(run, wasKnown) {
     const calls = [...run.calls.values()].filter((call) => call.state === "pending");
-    const fresh = calls.filter((call) => !this.#told.has(call.callId));
-    for (const call of fresh) this.#told.add(call.callId);
+    const fresh = calls.filter((call) => !this.#told.has(call));
+    this.#told = new Set(calls);
     if (fresh.length > 0) {
       const titles = fresh.map((call) => titleOf(call)).join(", ");
       this.#options.say(`Needs approval: ${titles}. Press Alt+A to review.`);
@@ -949,7 +949,8 @@ export class RunFooter {
    *   onReplay: () => void }} actions copied returns the answer
    */
   constructor(info, { copied, onRetry, onTimeline, onReplay }) {
-    this.#to = info.updated ?? info.created;
+    this.#info = info;
+    this.#took = (info.updated ?? info.created) - info.created;
     this.#copy = button("Copy", "small quiet", () => copyText(this.#copy, copied()));
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
@@ -962,31 +963,33 @@ export class RunFooter {
       button("Replay", "small quiet run-panel", onReplay),
       this.#problem,
     );
-    this.#from = info.created;
     this.#time.title = exactly(info.created);
     this.setStatus(info.status);
   }
 
-  #from = 0;
-  #to;
+  #info;
+  /** How long it took, as far as it is known, in seconds. */
+  #took;
   #activity = make("span", { class: "run-activity" });
   #time = make("time");
   #tokens = make("span", { class: "run-tokens" });
   #problem = make("span", { class: "run-problem" });
   #copy;
-  #status = "";
   #stale = "";
   /** @type {Run | null} */ #run = null;
-  /** What the run does, and since when. */
-  /** @type {unknown} */ #doing = null;
+  /** What the run does, and since when. @type {unknown} */
+  #doing = null;
   #since = 0;
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   /** @param {Run} run */
   show(run) {
     this.#run = run;
-    this.#from = run.startedAt ?? this.#from;
-    this.#to = Math.max(this.#to, run.endedAt ?? run.time);
+    const { created, updated = created } = this.#info;
+    this.#took = Math.max(updated, run.endedAt ?? run.time) - (run.startedAt ?? created);
+    for (const { cause, startedAt, endedAt } of run.breaks) {
+      if (cause === "pause") this.#took -= (endedAt ?? startedAt) - startedAt;
+    }
     const { input_tokens: read, output_tokens: written } = run.usage;
     const total = (read ?? 0) + (written ?? 0);
     setText(this.#tokens, total > 0 ? countOf(total, "token") : "");
@@ -1015,26 +1018,18 @@ export class RunFooter {
 
   /** @param {string} status */
   setStatus(status) {
-    if (status !== this.#status) {
-      this.#status = status;
-      const isOver = isRunOver(status);
-      this.live.dataset.status = status;
-      this.live.hidden = isOver;
-      this.element.hidden = !isOver;
-      this.close();
-      if (!isOver) this.#ticking = setInterval(() => this.#tick(), TICK);
-    }
+    const isOver = isRunOver(status);
+    this.live.dataset.status = status;
+    this.live.hidden = isOver;
+    this.element.hidden = !isOver;
+    setText(this.#time, isOver ? tookWords(this.#took) : "");
+    if (isOver) this.close();
+    else this.#ticking ??= setInterval(() => this.#tick(), TICK);
     this.#tick();
   }
 
   #tick() {
-    const isOver = isRunOver(this.#status);
-    setText(this.#activity, isOver ? "" : this.#stale || this.#activityWords());
-    let took = this.#to - this.#from;
-    for (const { cause, startedAt, endedAt } of this.#run?.breaks ?? []) {
-      if (cause === "pause") took -= (endedAt ?? startedAt) - startedAt;
-    }
-    setText(this.#time, isOver ? tookWords(took) : "");
+    setText(this.#activity, this.live.hidden ? "" : this.#stale || this.#activityWords());
   }
 
   /** "Writing write_file · 24 lines · 2.7 s" */
@@ -1043,7 +1038,7 @@ export class RunFooter {
     const { words, key = words } = doingOf(this.#run, block);
     if (key !== this.#doing) this.#since = performance.now();
     this.#doing = key;
-    if (this.#status === "paused") return words;
+    if (this.live.dataset.status === "paused") return words;
     const isWriting = block?.type === "call" && block.state === "writing";
     const size = isWriting ? sizeOf(block.root) : "";
     const took = tookWords((performance.now() - this.#since) / 1000);

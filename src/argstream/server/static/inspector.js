@@ -522,13 +522,9 @@ class Timeline {
     this.#tooltip.hidden = item === null || this.#wasDragged;
     if (item === null || row === null) return;
     const story = storyOf(item.timed, item.call, this.#run);
-    const times = timesOf(story).flatMap(([term, text]) => [
-      make("dt", { text: term }),
-      make("dd", { text }),
-    ]);
     this.#tooltip.replaceChildren(
       makeLine("strong", "", `${story.label} ${story.target}`),
-      make("dl", {}, ...times),
+      make("dl", {}, ...makeTerms(timesOf(story))),
       makeLine("span", "", story.note),
     );
     const { top, bottom } = row.getBoundingClientRect();
@@ -655,11 +651,7 @@ class CallView {
     const drawn = JSON.stringify(facts);
     if (drawn === this.#drawn) return;
     this.#drawn = drawn;
-    const elements = facts.flatMap(([term, text]) => [
-      make("dt", { text: term }),
-      makeLine("dd", "", text),
-    ]);
-    this.#facts.replaceChildren(...elements);
+    this.#facts.replaceChildren(...makeTerms(facts));
   }
 }
 
@@ -959,6 +951,11 @@ function makeLine(tag, name, text) {
   const element = make(tag, { class: name });
   element.textContent = visibleLine(text);
   return element;
+}
+
+/** Make the elements of a description list. @param {[string, string][]} terms with their texts */
+function makeTerms(terms) {
+  return terms.flatMap(([term, text]) => [make("dt", { text: term }), makeLine("dd", "", text)]);
 }
 
 /** @param {EventTarget | null} target @returns {Element | null} */

@@ -1588,16 +1588,12 @@ const CODE = new Map([
   ["javascript", "javascript"], ["sql", "sql"], ["html", "html"], ["css", "css"],
   ["patch", "diff"], ["diff", "diff"], ["unified_diff", "diff"], ["patch_text", "diff"],
 ]);
-const EDITS = [
-  ["old_string", "new_string"], ["old_str", "new_str"], ["old_text", "new_text"],
-  ["old_content", "new_content"], ["old_code", "new_code"], ["old", "new"],
-  ["oldString", "newString"], ["oldText", "newText"], ["oldStr", "newStr"],
-  ["original", "replacement"], ["original_text", "new_text"], ["search", "replace"],
-  ["find", "replace"], ["search", "replacement"], ["find", "replacement"],
-  ["pattern", "replacement"],
-];
-const OLD = new Set(EDITS.map(([old]) => old));
-const NEW = new Set(EDITS.map((pair) => pair[1]));
+const EDITS = words(`old_string:new_string old_str:new_str old_text:new_text old_code:new_code
+  old_content:new_content old:new oldString:newString oldText:newText oldStr:newStr
+  original:replacement original_text:new_text search:replace find:replace search:replacement
+  find:replacement pattern:replacement`);
+const OLD = new Set([...EDITS].map((pair) => pair.split(":")[0]));
+const NEW = new Set([...EDITS].map((pair) => pair.split(":")[1]));
 // Names that mean something else in a tool that does not edit.
 const UNSURE = words("search find pattern original replace replacement");
 const NAMED = words("json yaml toml markdown bash typescript xml");
@@ -1663,7 +1659,7 @@ class Looks {
     const after = children.find((child) => NEW.has(String(child.key)) && isText(child));
     if (old === undefined) return null;
     if (after !== undefined) {
-      const isPair = EDITS.some((pair) => pair[0] === old.key && pair[1] === after.key);
+      const isPair = EDITS.has(`${old.key}:${after.key}`);
       const isSure = this.changes || ![old, after].some(({ key }) => UNSURE.has(String(key)));
       return isPair && (isSure || typeof object.key === "number") ? { old, new: after } : null;
     }

@@ -955,7 +955,8 @@ function wordDiff(before, after) {
   const ranges = { removed: [], added: [] };
   const at = { removed: 0, added: 0 };
   let alike = 0;
-  for (const { kind, text } of lineDiff(wordsOf(before), wordsOf(after)).changes) {
+  const { changes } = lineDiff(before.match(WORD) ?? [], after.match(WORD) ?? []);
+  for (const { kind, text } of changes) {
     if (kind === "same") {
       alike += text.trim().length;
       at.removed += text.length;
@@ -968,11 +969,6 @@ function wordDiff(before, after) {
     at[kind] += text.length;
   }
   return alike < longest * LEAST_ALIKE ? null : ranges;
-}
-
-/** @param {string} text @returns {string[]} */
-function wordsOf(text) {
-  return text.match(WORD) ?? [];
 }
 
 /** Cuts tokens where marks begin and end. @param {Token[]} tokens @param {Range[]} ranges */

@@ -690,14 +690,11 @@ function stripWords(call, size, texts) {
   }
 }
 
-const SHORT_LINES = 3;
-const SHORT_CHARACTERS = 400;
-
 /** Returns a result that is shown as it is, or "". @param {Call} call */
 function shortResult({ outcome, result }) {
   if (outcome !== "completed" || result === null) return "";
   const text = textOfResult(result).trim();
-  const isShort = text.length <= SHORT_CHARACTERS && text.split("\n").length <= SHORT_LINES;
+  const isShort = text.length <= 400 && text.split("\n").length <= 3;
   return isShort ? text : "";
 }
 
@@ -1298,9 +1295,9 @@ class Editor {
     // Turns fields into JSON or back, unless a field has an error.
     this.#asJson = button(texts.asJson, "plain", () => {
       const values = this.read();
-      if (values) this.#show(values, !this.#isJson);
-      if (values) this.focus();
-      else this.focusProblem();
+      if (!values) return this.focusProblem();
+      this.#show(values, !this.#isJson);
+      this.focus();
     });
     this.element = make(
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
@@ -1719,8 +1716,7 @@ class Looks {
   }
 
   #spoken() {
-    const word = LANGUAGES.find((language) => this.words.has(language));
-    return word === undefined ? null : languageNamed(word);
+    return languageNamed(LANGUAGES.find((language) => this.words.has(language)) ?? "");
   }
 }
 

@@ -203,7 +203,6 @@ export class CodeView extends View {
   #mode = "live";
   #cutter = new RowCutter();
   #lines = new LineCount();
-  #count = 0; // rows that are painted
   #highlighter;
   /** @type {HTMLElement | null} */
   #open = null;
@@ -243,7 +242,6 @@ export class CodeView extends View {
     this.rows = new RowList(this.#mode === "preview");
     this.#highlighter = highlighterFor(language);
     this.#open = null;
-    this.#count = 0;
   }
 
   /** @override */
@@ -265,10 +263,10 @@ export class CodeView extends View {
   step(isExpanded) {
     this.#isCut &&= !isExpanded;
     const rows = this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
-    const isEnough = this.#count >= rows || this.#cutter.at >= PREVIEW_CHARACTERS;
+    const isEnough = this.rows.length >= rows || this.#cutter.at >= PREVIEW_CHARACTERS;
     const row = this.#isCut && isEnough ? null : this.#cutter.next();
     if (row === null) return false;
-    const element = this.#open ?? this.#add(makeRow(row));
+    const element = this.#open ?? this.rows.append(makeRow(row));
     element.classList.remove("open");
     fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
     this.#open = null;
@@ -289,16 +287,9 @@ export class CodeView extends View {
       this.#open = null;
       return;
     }
-    this.#open ??= this.#add(makeRow(row));
+    this.#open ??= this.rows.append(makeRow(row));
     this.#open.classList.toggle("open", !this.#isDone);
     fillRow(this.#open, this.#highlighter.peek(row.text), false);
-  }
-
-  /** @param {HTMLElement} row */
-  #add(row) {
-    this.rows.append(row);
-    this.#count += 1;
-    return row;
   }
 }
 
@@ -549,6 +540,7 @@ export class RowList {
     });
   }
 
+  length = 0; // rows that were appended
   #chunks;
   #isWindowed;
   #weight = 0;
@@ -557,8 +549,10 @@ export class RowList {
   /** @type {WeakMap<HTMLElement, StoredRow[]>} */
   #stored = new WeakMap();
 
-  /** Adds a row at the end. Those before it are complete. @param {Element} row */
+  /** Adds a row at the end, and returns it. Those before it are complete.
+   * @param {HTMLElement} row */
   append(row) {
+    this.length += 1;
     this.#weight += this.#chunks.last.lastElementChild?.textContent.length ?? 0;
     const { last, size } = this.#chunks;
     if (last.childElementCount >= size || this.#weight >= size * HEAVY) {
@@ -568,10 +562,11 @@ export class RowList {
       if (this.#isWindowed) paint(this.#turn); // in the next frame, when it may be skipped
     }
     this.#chunks.last.append(row);
+    return row;
   }
 
   /** Puts rows before another one, or at the end.
-   * @param {Element[]} rows @param {Element | null} before */
+   * @param {HTMLElement[]} rows @param {Element | null} before */
   insert(rows, before) {
     if (before === null) {
       for (const row of rows) this.append(row);
@@ -960,7 +955,8 @@ function wordDiff(before, after) {
   const ranges = { removed: [], added: [] };
   const at = { removed: 0, added: 0 };
   let alike = 0;
-  for (const { kind, text } of lineDiff(wordsOf(before), wordsOf(after)).changes) {
+  const { changes } = lineDiff(before.match(WORD) ?? [], after.match(WORD) ?? []);
+  for (const { kind, text } of changes) {
     if (kind === "same") {
       alike += text.trim().length;
       at.removed += text.length;
@@ -973,11 +969,6 @@ function wordDiff(before, after) {
     at[kind] += text.length;
   }
   return alike < longest * LEAST_ALIKE ? null : ranges;
-}
-
-/** @param {string} text @returns {string[]} */
-function wordsOf(text) {
-  return text.match(WORD) ?? [];
 }
 
 /** Cuts tokens where marks begin and end. @param {Token[]} tokens @param {Range[]} ranges */
@@ -1405,6 +1396,10 @@ function textOf(tokens) {
   return tokens.map(([, text]) => text).join("");
 }
 
+// Keywords of most languages with curly brackets.
+const curly = "abstract break case catch class const continue default do else enum false for if "
+  + "interface new null private protected public return static switch throw true try while";
+
 /** @type {Rules[]} */
 const languages = [
   {
@@ -1423,11 +1418,9 @@ const languages = [
     name: "javascript",
     spans: [regularExpression, name("@\\w+"), slashes, block, double, single, backtick],
     keywords:
-      "abstract as async await break case catch class const continue debugger declare default " +
-      "delete do else enum export extends false finally for from function get if implements " +
-      "import in instanceof interface keyof let namespace new null of private protected public " +
-      "readonly return satisfies set static super switch this throw true try type typeof " +
-      "undefined var void while with yield",
+      `${curly} as async await debugger declare delete export extends finally from function get ` +
+      "implements import in instanceof keyof let namespace of readonly satisfies set super this " +
+      "type typeof undefined var void with yield",
     definers: "function class interface enum namespace",
   },
   {
@@ -1456,24 +1449,22 @@ const languages = [
     name: "c",
     spans: [name("(?<!\\S)#[ \\t]*[a-z]+"), slashes, block, double, single],
     keywords:
-      "abstract alignas async auto await base bool break case catch char class const constexpr " +
-      "continue default delete do double else enum explicit export extern false final float for " +
-      "foreach friend get goto if in inline int interface internal long mutable namespace new " +
-      "nullptr null operator override private protected public readonly ref return set short " +
-      "signed sizeof static string struct switch template this throw true try typedef typename " +
-      "union unsigned using var virtual void volatile while message rpc service",
+      `${curly} alignas async auto await base bool char constexpr delete double explicit export ` +
+      "extern final float foreach friend get goto in inline int internal long message mutable " +
+      "namespace nullptr operator override readonly ref rpc service set short signed sizeof " +
+      "string struct template this typedef typename union unsigned using var virtual void " +
+      "volatile",
     definers: "class struct enum namespace interface union message service",
   },
   {
     name: "java",
     spans: [name("@\\w+"), long('"""'), slashes, block, double, single],
     keywords:
-      "abstract as assert boolean break byte case catch char class companion const continue data " +
-      "def default do double else enum extends extension false final finally float for fun func " +
-      "guard if implements import in inout instanceof int interface internal is lateinit lazy " +
-      "let long new nil null object open override package private protected protocol public " +
-      "record return sealed self short static struct super suspend switch synchronized this " +
-      "throw throws trait true try type val var void volatile when where while with yield",
+      `${curly} as assert boolean byte char companion data def double extends extension final ` +
+      "finally float fun func guard implements import in inout instanceof int internal is " +
+      "lateinit lazy let long nil object open override package protocol record sealed self " +
+      "short struct super suspend synchronized this throws trait type val var void volatile " +
+      "when where with yield",
     definers: "class interface enum record object fun func def trait struct protocol",
   },
   {
@@ -1533,11 +1524,9 @@ const languages = [
     name: "php",
     spans: [name("\\$\\w+"), slashes, hash, block, long('"'), long("'")],
     keywords:
-      "abstract and array as break case catch class clone const continue declare default do echo " +
-      "else elseif empty extends false final finally fn for foreach function global if " +
-      "implements include instanceof interface isset list match namespace new null or print " +
-      "private protected public readonly require require_once return static switch throw trait " +
-      "true try unset use var while yield",
+      `${curly} and array as clone declare echo elseif empty extends final finally fn foreach ` +
+      "function global implements include instanceof isset list match namespace or print " +
+      "readonly require require_once trait unset use var yield",
     definers: "function class interface trait namespace",
   },
   {

@@ -690,14 +690,11 @@ function stripWords(call, size, texts) {
   }
 }
 
-const SHORT_LINES = 3;
-const SHORT_CHARACTERS = 400;
-
 /** Returns a result that is shown as it is, or "". @param {Call} call */
 function shortResult({ outcome, result }) {
   if (outcome !== "completed" || result === null) return "";
   const text = textOfResult(result).trim();
-  const isShort = text.length <= SHORT_CHARACTERS && text.split("\n").length <= SHORT_LINES;
+  const isShort = text.length <= 400 && text.split("\n").length <= 3;
   return isShort ? text : "";
 }
 
@@ -1298,9 +1295,9 @@ class Editor {
     // Turns fields into JSON or back, unless a field has an error.
     this.#asJson = button(texts.asJson, "plain", () => {
       const values = this.read();
-      if (values) this.#show(values, !this.#isJson);
-      if (values) this.focus();
-      else this.focusProblem();
+      if (!values) return this.focusProblem();
+      this.#show(values, !this.#isJson);
+      this.focus();
     });
     this.element = make(
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
@@ -1588,16 +1585,12 @@ const CODE = new Map([
   ["javascript", "javascript"], ["sql", "sql"], ["html", "html"], ["css", "css"],
   ["patch", "diff"], ["diff", "diff"], ["unified_diff", "diff"], ["patch_text", "diff"],
 ]);
-const EDITS = [
-  ["old_string", "new_string"], ["old_str", "new_str"], ["old_text", "new_text"],
-  ["old_content", "new_content"], ["old_code", "new_code"], ["old", "new"],
-  ["oldString", "newString"], ["oldText", "newText"], ["oldStr", "newStr"],
-  ["original", "replacement"], ["original_text", "new_text"], ["search", "replace"],
-  ["find", "replace"], ["search", "replacement"], ["find", "replacement"],
-  ["pattern", "replacement"],
-];
-const OLD = new Set(EDITS.map(([old]) => old));
-const NEW = new Set(EDITS.map((pair) => pair[1]));
+const EDITS = words(`old_string:new_string old_str:new_str old_text:new_text old_code:new_code
+  old_content:new_content old:new oldString:newString oldText:newText oldStr:newStr
+  original:replacement original_text:new_text search:replace find:replace search:replacement
+  find:replacement pattern:replacement`);
+const OLD = new Set([...EDITS].map((pair) => pair.split(":")[0]));
+const NEW = new Set([...EDITS].map((pair) => pair.split(":")[1]));
 // Names that mean something else in a tool that does not edit.
 const UNSURE = words("search find pattern original replace replacement");
 const NAMED = words("json yaml toml markdown bash typescript xml");
@@ -1663,7 +1656,7 @@ class Looks {
     const after = children.find((child) => NEW.has(String(child.key)) && isText(child));
     if (old === undefined) return null;
     if (after !== undefined) {
-      const isPair = EDITS.some((pair) => pair[0] === old.key && pair[1] === after.key);
+      const isPair = EDITS.has(`${old.key}:${after.key}`);
       const isSure = this.changes || ![old, after].some(({ key }) => UNSURE.has(String(key)));
       return isPair && (isSure || typeof object.key === "number") ? { old, new: after } : null;
     }
@@ -1723,8 +1716,7 @@ class Looks {
   }
 
   #spoken() {
-    const word = LANGUAGES.find((language) => this.words.has(language));
-    return word === undefined ? null : languageNamed(word);
+    return languageNamed(LANGUAGES.find((language) => this.words.has(language)) ?? "");
   }
 }
 

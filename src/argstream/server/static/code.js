@@ -45,11 +45,11 @@ export function fill(text, by) {
 
 /** A toolbar, a box with rows, and a button that shows the rest of them. */
 export class View {
-  /** @param {"code" | "diff"} kind
-   * @param {ViewOptions & { onPainting?: (view: View) => void }} options `onPainting` is called
-   * when there is more to paint, and when all of it is painted */
-  constructor(kind, { label, title = "", language = null, onPainting = () => {}, ...more }) {
-    const { texts = codeTexts, isNumbered = true } = more;
+  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options `onPainting` is called
+   * when there is more to paint, and when all of it is painted
+   * @param {string} kind a class */
+  constructor({ label, title = "", language = null, ...more }, kind = "diff") {
+    const { texts = codeTexts, isNumbered = true, onPainting = () => {} } = more;
     this.texts = texts;
     this.language = language;
     this.#onPainting = onPainting;
@@ -189,7 +189,7 @@ export class View {
 export class CodeView extends View {
   /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
   constructor(options) {
-    super("code", options);
+    super(options, "code");
     this.#label = options.label;
     this.box.append(this.rows.element);
     this.#highlighter = highlighterFor(this.language);
@@ -221,8 +221,13 @@ export class CodeView extends View {
     this.#isDone = isDone;
     this.#mode = mode;
     if (isOther || isCut !== this.#isCut) {
+      // Starts again. What is shown is replaced when the new rows are painted.
       this.#isCut = isCut;
-      this.#begin(language);
+      this.#lines = new LineCount();
+      this.#cutter = new RowCutter();
+      this.rows = new RowList(mode === "preview");
+      this.#highlighter = highlighterFor(language);
+      this.#open = null;
     } else {
       this.mode = mode;
     }
@@ -232,16 +237,6 @@ export class CodeView extends View {
     this.label = [this.#label, size].filter(Boolean).join(", ");
     setText(this.meta, [TITLES[language ?? ""] ?? language, size].filter(Boolean).join(" · "));
     this.change(this, text, language);
-  }
-
-  /** Starts again. What is shown is replaced when the new rows are painted.
-   * @param {string | null} language */
-  #begin(language) {
-    this.#lines = new LineCount();
-    this.#cutter = new RowCutter();
-    this.rows = new RowList(this.#mode === "preview");
-    this.#highlighter = highlighterFor(language);
-    this.#open = null;
   }
 
   /** @override */
@@ -296,11 +291,6 @@ export class CodeView extends View {
 /** An edit as a diff, also while the model writes it. A preview shows the places where the texts
  * differ, with some unchanged lines around each. */
 export class DiffView extends View {
-  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
-  constructor(options) {
-    super("diff", options);
-  }
-
   /** @type {unknown[]} */
   #given = [];
 

@@ -602,13 +602,10 @@ class Header {
   second = make("div", { class: "second", hidden: true });
 
   constructor() {
+    const looks = { class: "head", type: "button", part: "header" };
     /** @type {HTMLButtonElement} */
     this.element = make(
-      "button",
-      {
-        class: "head", type: "button", part: "header", "aria-expanded": "false",
-        "aria-controls": "body",
-      },
+      "button", { ...looks, "aria-expanded": "false", "aria-controls": "body" },
       this.#kind, this.#name, this.#primary, this.#size, this.#label, this.#time, this.#sign,
       icon("chevron", "chevron"),
     );
@@ -1368,10 +1365,7 @@ class Editor {
   #check() {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    for (const field of this.#list) {
-      field.fit();
-      field.complain();
-    }
+    for (const field of this.#list) field.refresh();
     const wrong = this.#wrong.map(({ key }) => key);
     const isWrong = wrong.length > 0;
     const changed = isWrong && this.#isJson ? [] : changedArguments(this.#before, this.#values())
@@ -1433,14 +1427,6 @@ class Field {
     if (this.#shown.includes("⟦")) hint.textContent = texts.escapes;
     const name = setInOrder(make("label", { for: id }), visibleLine(key));
     this.element = make("div", { class: "field" }, name, this.input, this.#wrong, hint);
-    this.fit();
-  }
-
-  /** Makes it as high as its text, up to a limit. */
-  fit() {
-    const lines = this.input.value.slice(0, MOST_ROWS * COLUMNS).split("\n");
-    const rows = lines.reduce((sum, { length }) => sum + 1 + Math.floor(length / COLUMNS), 0);
-    this.input.rows = Math.min(rows, MOST_ROWS);
   }
 
   /** Returns its value, or what is wrong with it. */
@@ -1450,8 +1436,11 @@ class Field {
     return this.#last.reading;
   }
 
-  /** Shows what is wrong with it. */
-  complain() {
+  /** Shows what is wrong with it, and makes it as high as its text, up to a limit. */
+  refresh() {
+    const lines = this.input.value.slice(0, MOST_ROWS * COLUMNS).split("\n");
+    const rows = lines.reduce((sum, { length }) => sum + 1 + Math.floor(length / COLUMNS), 0);
+    this.input.rows = Math.min(rows, MOST_ROWS);
     const { problem } = this.read();
     setText(this.#wrong, problem);
     this.input.ariaInvalid = problem ? "true" : null;

@@ -31,7 +31,6 @@ from argstream.terminal._entry import (
     Key,
     Keyboard,
     LineEditor,
-    NotReadableError,
     argument_changes,
     edit,
     editor_command,
@@ -365,7 +364,7 @@ class Dialogue:
                 decision = self._read_edit(documents)
             except EditorError as failure:
                 return f"{failure}."
-            except (NotReadableError, UsageError) as problem:
+            except UsageError as problem:
                 key = await self._choose(mend_prompt(str(problem)))
                 continue
             if decision is None:

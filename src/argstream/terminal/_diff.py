@@ -26,15 +26,7 @@ from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, 
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible_line
 from argstream.terminal._highlight import source_spans
-from argstream.terminal._parts import (
-    CUT,
-    ArgumentEvent,
-    Files,
-    GrowingText,
-    PlainPart,
-    TitlePart,
-    said,
-)
+from argstream.terminal._parts import ArgumentEvent, Files, GrowingText, PlainPart, TitlePart, said
 from argstream.terminal._text import Line, Role, Span, Spans, path_name, words
 
 WINDOW: Final = 300
@@ -424,7 +416,9 @@ class _Side:
 
     def growing_line(self, number: int | None = None) -> list[Line]:
         length = self.text.length
-        return [diff_line(self.sign, self.text.tail(), number, cut=length > CUT)] if length else []
+        return (
+            [diff_line(self.sign, self.text.tail(), number, cut=self.text.is_cut)] if length else []
+        )
 
 
 class Edit:

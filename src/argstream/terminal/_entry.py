@@ -33,6 +33,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from wcwidth import grapheme_boundary_before
 
+from argstream.errors import UsageError
 from argstream.jsonstream import Invalid, Parser, locate
 from argstream.sanitise import original, visible, visible_line
 from argstream.terminal._layout import width
@@ -327,7 +328,7 @@ class EditorError(Exception):
     """There is no editor, or it did not end well; says what to do."""
 
 
-class NotReadableError(Exception):
+class NotReadableError(UsageError):
     """A text that is not what it should be; says where, and why."""
 
 

@@ -554,13 +554,9 @@ def readable(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     if visible(text) == text:
         return text
-    return "".join(map(_spelled, text))
-
-
-def _spelled(character: str) -> str:
-    if character == "\n" or visible_line(character) == character:
-        return character
-    return json.dumps(character)[1:-1]
+    return "".join(
+        one if one == "\n" or visible_line(one) == one else json.dumps(one)[1:-1] for one in text
+    )
 
 
 def same(one: object, other: object) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -674,21 +675,15 @@ def _cell(value: Any) -> str:
     return value_text(value)
 
 
+@dataclass(eq=False)
 class ArrayPart:
     """Shows an array as a table, unless its first item begins like an edit."""
 
-    def __init__(
-        self,
-        names: DiffNames,
-        table: Part,
-        make_edits: Callable[[], Part],
-        when_long: Callable[[], None],
-    ) -> None:
-        self._names = names
-        self._part = table
-        self._make_edits = make_edits
-        self._when_long = when_long
-        self._held: list[ArgumentEvent] | None = []  # until it is known what the array is
+    _names: DiffNames
+    _part: Part
+    _make_edits: Callable[[], Part]
+    _when_long: Callable[[], None]
+    _held: list[ArgumentEvent] | None = field(default_factory=list)  # until it is known what it is
 
     def take(self, event: ArgumentEvent) -> None:
         if self._held is not None:

@@ -48,14 +48,7 @@ from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.terminal import LiveTerminal, ToolViews
 from argstream.terminal._approval import TerminalApprover
-from argstream.terminal._entry import (
-    Documents,
-    EditorError,
-    NotReadableError,
-    argument_changes,
-    edit,
-    editor_command,
-)
+from argstream.terminal._entry import Documents, EditorError, argument_changes, edit, editor_command
 from argstream.terminal._run_view import RunSoFar
 from argstream.terminal._text import Span, count, line, shown
 
@@ -422,7 +415,7 @@ async def _edited(
                 await edit(editor_command(os.environ), documents.paths, _STANDARD_INPUT)
                 decision = replace(decision, arguments=documents.read())
                 await check(request.call_id, decision)
-            except (EditorError, NotReadableError, UsageError) as problem:
+            except (EditorError, UsageError) as problem:
                 if isinstance(problem, EditorError) or not is_terminal:
                     raise UsageError(f"nothing was approved: {problem}") from None
                 question = f"{visible_line(str(problem))}\ne to edit again, n to leave it: "

@@ -262,11 +262,7 @@ def _file_tool(name: str, folder: Path, context: ToolContext) -> Callable[..., A
     if name == "edit_file" and not (place / _SAMPLE).exists():
         sample = files(__package__).joinpath("demo", "project", f"{_SAMPLE}.txt")
         (place / _SAMPLE).write_bytes(sample.read_bytes())
-    _forget_oldest(folder)
+    places = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)
+    for oldest in places[:-_MOST_RUNS]:
+        shutil.rmtree(oldest, ignore_errors=True)  # another call may be about it as well
     return next(one for one in file_tools(place) if one.name == name).function
-
-
-def _forget_oldest(folder: Path) -> None:
-    places = sorted(folder.iterdir(), key=lambda place: place.stat().st_mtime_ns)
-    for place in places[:-_MOST_RUNS]:
-        shutil.rmtree(place, ignore_errors=True)  # another call may be about it as well

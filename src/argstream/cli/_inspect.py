@@ -16,15 +16,7 @@ import msgspec
 
 from argstream.cli._commands import RUN, refuse
 from argstream.cli._io import complain, recording_in
-from argstream.cli._setup import (
-    find_run,
-    fit,
-    opened,
-    padded,
-    seconds_in_words,
-    short_id,
-    terminal_width,
-)
+from argstream.cli._setup import find_run, fit, opened, seconds_in_words, short_id, terminal_width
 from argstream.cli._streams import print_calls, print_fragments
 from argstream.events import Break
 from argstream.providers import ProtocolName
@@ -34,7 +26,7 @@ from argstream.runs._state import Call, CallState, RunState, TurnTimes
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 from argstream.terminal._blocks import clock
-from argstream.terminal._layout import rows_of
+from argstream.terminal._layout import rows_of, width
 from argstream.terminal._screen import Palette
 from argstream.terminal._text import Line, Span, count, size, text_of, token_counts
 from argstream.terminal.waterfall import Unit, Waterfall, argument_name
@@ -266,7 +258,8 @@ def _call_lines(call: Call, times: Waterfall, columns: int) -> Iterator[str]:
         if one.done_at is not None and call.completed_at is not None:
             far = times.at(call.completed_at) - times.at(one.done_at)
             early = f"{far:.2f} s" if times.unit == "seconds" else f"{far:.0f} bytes"
-        name = padded(fit(argument_name(one), names - 1), names)
+        name = fit(argument_name(one), names - 1)
+        name += " " * (names - width(name))
         first, last = column(one.started_at, seen), column(one.done_at, complete)
         yield f"    {name}{first}{last}{early:>{lead}}"
 

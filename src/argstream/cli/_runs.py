@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from argstream import events as ev
 from argstream.cli._io import say, say_aside
 from argstream.cli._setup import (
     Shown,
@@ -33,14 +34,6 @@ from argstream.cli._setup import (
     table_width,
 )
 from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, UsageError
-from argstream.events import (
-    ApprovalRequested,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunStatus,
-)
 from argstream.runs._records import Record, RunInfo, to_json
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
@@ -68,7 +61,7 @@ _LONGEST_BREAK: Final = 2.0  # seconds: it may have gone on the next day
 class _Row(NamedTuple):
     info: RunInfo
     prompt: str
-    pending: Sequence[ApprovalRequested] = ()
+    pending: Sequence[ev.ApprovalRequested] = ()
 
     @property
     def status(self) -> str:
@@ -107,7 +100,7 @@ def list_runs(given: Namespace) -> int:
     return 0
 
 
-async def _read(place: str, status: RunStatus | None, limit: int) -> tuple[list[_Row], bool]:
+async def _read(place: str, status: ev.RunStatus | None, limit: int) -> tuple[list[_Row], bool]:
     """Return the runs, and whether there are more."""
     async with opened(place) as store:
         infos = await store.runs(status=status, limit=limit + 1)
@@ -239,9 +232,9 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
 
 
 def _result(state: RunState) -> str:
-    if isinstance(state.end, RunCompleted):
+    if isinstance(state.end, ev.RunCompleted):
         return state.end.result if isinstance(state.end.result, str) else ""
-    return f"Failed: {state.end.message}" if isinstance(state.end, RunFailed) else ""
+    return f"Failed: {state.end.message}" if isinstance(state.end, ev.RunFailed) else ""
 
 
 def _next(row: _Row, place: str) -> list[str]:
@@ -319,7 +312,7 @@ async def _play(name: str, place: str, player: "_Player", *, follow: bool) -> No
                 if record.seq <= info.seq:  # what comes later comes when it comes
                     await player.wait_for(record)
                 player.show(record)
-                if follow and isinstance(record.event, RunPaused) and record.seq >= info.seq:
+                if follow and isinstance(record.event, ev.RunPaused) and record.seq >= info.seq:
                     state = RunState.from_records(await store.read(info.run_id))
                     if pending := await pending_calls(store, state):
                         player.say(f"To approve: {approve_commands(info.run_id, pending, place)}")
@@ -341,7 +334,7 @@ class _Player:
             self._last, self._due = record.time, loop.time()
         gap = max(0.0, record.time - self._last)  # two machines may not have the same time
         self._last = record.time
-        if isinstance(record.event, RunResumed) and gap > _LONGEST_BREAK:
+        if isinstance(record.event, ev.RunResumed) and gap > _LONGEST_BREAK:
             if self._shown.terminal is not None:
                 self._shown.terminal.say(line(f"┄ {seconds_in_words(gap)} later"))
             gap = _LONGEST_BREAK

@@ -419,13 +419,6 @@ def fit(text: str, columns: int) -> str:
     return text_of(cut((Span(text),), columns))
 
 
-def padded(text: str, columns: int) -> str:
-    from argstream.terminal._layout import width
-
-    shown = fit(text, columns)
-    return shown + " " * (columns - width(shown))
-
-
 def seconds_in_words(seconds: float) -> str:
     """Return a duration in words.
 

@@ -31,7 +31,6 @@ from argstream.terminal._entry import (
     Key,
     Keyboard,
     LineEditor,
-    NotReadableError,
     argument_changes,
     edit,
     editor_command,
@@ -256,29 +255,22 @@ class TerminalApprover:
                 return Deny("approval needed, but the terminal was closed")
 
 
+@dataclass(eq=False)
 class Dialogue:
     """Asks about one call, in its turn."""
 
-    def __init__(
-        self,
-        request: ApprovalRequested,
-        approver: TerminalApprover,
-        place: LiveTerminal,
-        keyboard: Keyboard,
-        turn: Turn,
-    ) -> None:
-        self._request = request
-        self._approver = approver
-        self._place = place
-        self._keyboard = keyboard
-        self._turn = turn
-        self._folder: TemporaryDirectory[str] | None = None
-        self._documents: Documents | None = None
-        self._prompt: Prompt | None = None
-        self._about: object = None  # what must be above the prompt
-        self._key_before = ""
-        self._explained: Prompt | None = None  # said above, since it did not fit
-        self._is_alone = False
+    _request: ApprovalRequested
+    _approver: TerminalApprover
+    _place: LiveTerminal
+    _keyboard: Keyboard
+    _turn: Turn
+    _folder: TemporaryDirectory[str] | None = None
+    _documents: Documents | None = None
+    _prompt: Prompt | None = None
+    _about: object = None  # what must be above the prompt
+    _key_before: str = ""
+    _explained: Prompt | None = None  # said above, since it did not fit
+    _is_alone: bool = False
 
     def close(self) -> None:
         """Remove the question from the screen."""
@@ -365,7 +357,7 @@ class Dialogue:
                 decision = self._read_edit(documents)
             except EditorError as failure:
                 return f"{failure}."
-            except (NotReadableError, UsageError) as problem:
+            except UsageError as problem:
                 key = await self._choose(mend_prompt(str(problem)))
                 continue
             if decision is None:

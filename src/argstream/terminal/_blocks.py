@@ -581,7 +581,7 @@ class ToolBlock(_Block):
         """Return the lines that became final: the output is complete while it streams."""
         if not self.is_over:
             self._text.write()
-            self._fold_output()
+            self._lines += self._fold.add(drained(self._out))
         return super().settled()
 
     def growing(self, columns: int, rows: int) -> list[Line]:
@@ -591,11 +591,7 @@ class ToolBlock(_Block):
         self.is_over, self._ended = True, now
         self.waits_as = mark
         self._text.finish()
-        self._fold_output()
-        self._lines += self._fold.end()
-
-    def _fold_output(self) -> None:
-        self._lines += self._fold.add(drained(self._out))
+        self._lines += [*self._fold.add(drained(self._out)), *self._fold.end()]
 
 
 def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:

@@ -26,15 +26,7 @@ from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, 
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible_line
 from argstream.terminal._highlight import source_spans
-from argstream.terminal._parts import (
-    CUT,
-    ArgumentEvent,
-    Files,
-    GrowingText,
-    PlainPart,
-    TitlePart,
-    said,
-)
+from argstream.terminal._parts import ArgumentEvent, Files, GrowingText, PlainPart, TitlePart, said
 from argstream.terminal._text import Line, Role, Span, Spans, path_name, words
 
 WINDOW: Final = 300
@@ -312,7 +304,7 @@ class DiffPart:
         old = edit.old_text
         path = self._path_of(edit)
         text = None if path is None else self._files.text(path)
-        place = nowhere(old) if text is None else locate(old, text)
+        place = locate(old, text)
         heading = self._where(edit, place) if self._depth else []
         if text is not None and path is not None and old and place.number is None:
             heading.append(Span(f"(text not found in {visible_line(path)})", "warning"))
@@ -424,7 +416,9 @@ class _Side:
 
     def growing_line(self, number: int | None = None) -> list[Line]:
         length = self.text.length
-        return [diff_line(self.sign, self.text.tail(), number, cut=length > CUT)] if length else []
+        return (
+            [diff_line(self.sign, self.text.tail(), number, cut=self.text.is_cut)] if length else []
+        )
 
 
 class Edit:
@@ -526,17 +520,13 @@ class Edit:
         hunk.end(after[len(joined) :])
 
 
-def nowhere(old: str) -> Place:
-    """Treat a text as whole lines, since it is not known where it stands."""
-    return Place(0, None, trail="" if not old or old.endswith("\n") else "\n")
-
-
-def locate(old: str, text: str) -> Place:
-    if not old:  # nothing is replaced: it says where only if there is nothing else
-        return nowhere(old) if text else Place(1, 1)
-    start = text.find(old)
-    if start < 0:
-        return nowhere(old)
+def locate(old: str, text: str | None) -> Place:
+    """Find a text in that of a file. It is taken as whole lines if it is in none."""
+    if old == text == "":  # nothing is replaced: it says where only if there is nothing else
+        return Place(1, 1)
+    start = text.find(old) if text and old else -1
+    if text is None or start < 0:
+        return Place(0, None, trail="" if not old or old.endswith("\n") else "\n")
     first = text.rfind("\n", 0, start) + 1
     end = start + len(old)
     last = end if old.endswith("\n") else text.find("\n", end) + 1 or len(text)

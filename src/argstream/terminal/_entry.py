@@ -33,6 +33,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from wcwidth import grapheme_boundary_before
 
+from argstream.errors import UsageError
 from argstream.jsonstream import Invalid, Parser, locate
 from argstream.sanitise import original, visible, visible_line
 from argstream.terminal._layout import width
@@ -327,7 +328,7 @@ class EditorError(Exception):
     """There is no editor, or it did not end well; says what to do."""
 
 
-class NotReadableError(Exception):
+class NotReadableError(UsageError):
     """A text that is not what it should be; says where, and why."""
 
 
@@ -553,13 +554,9 @@ def readable(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     if visible(text) == text:
         return text
-    return "".join(map(_spelled, text))
-
-
-def _spelled(character: str) -> str:
-    if character == "\n" or visible_line(character) == character:
-        return character
-    return json.dumps(character)[1:-1]
+    return "".join(
+        one if one == "\n" or visible_line(one) == one else json.dumps(one)[1:-1] for one in text
+    )
 
 
 def same(one: object, other: object) -> bool:

@@ -316,9 +316,12 @@ class PlainTerminal(Terminal):
         self._write(self._scene.committed())
 
     def _write(self, lines: Iterable[Line]) -> None:
-        rows = [self._palette.ansi(_stripped(row)) + "\n" for row in self._rows(lines)]
-        if rows:
-            self._output.write(_in_encoding_of(self._output, "".join(rows)))
+        text = "".join(self._palette.ansi(_stripped(row)) + "\n" for row in self._rows(lines))
+        encoding = getattr(self._output, "encoding", None)  # there is none where nothing is encoded
+        if encoding is not None and not text.isascii():
+            text = text.encode(encoding, "backslashreplace").decode(encoding)
+        if text:
+            self._output.write(text)
             self._output.flush()
 
     def _rows(self, lines: Iterable[Line]) -> Iterator[Spans]:
@@ -328,14 +331,6 @@ class PlainTerminal(Terminal):
                 yield line.margin + line.spans
             else:
                 yield from rows_of(line, columns)
-
-
-def _in_encoding_of(output: TextIO, text: str) -> str:
-    """Escape what the encoding of an output does not have."""
-    encoding = getattr(output, "encoding", None)  # there is none where nothing is encoded
-    if encoding is None or text.isascii():
-        return text
-    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _stripped(spans: Spans) -> Spans:

@@ -13,7 +13,7 @@ from argstream.terminal._highlight import source_spans
 from argstream.terminal._text import Line, Role, Span, Spans, path_name, quoted, shown
 
 FOLD: Final = 8  # lines of a long text that are shown at its beginning; at its end, half as many
-CUT: Final = 500  # how many of the newest characters of a growing line are looked at
+_CUT: Final = 500  # how many of the newest characters of a growing line are looked at
 
 
 def drained(lines: list[Line]) -> list[Line]:
@@ -57,8 +57,12 @@ class GrowingText:
         return self._pieces[0]
 
     def tail(self) -> str:
-        """Return the end of the line that grows; all of it, unless it is longer than ``CUT``."""
-        return self.whole()[-CUT:]
+        """Return the end of the line that grows; all of it, unless it ``is_cut``."""
+        return self.whole()[-_CUT:]
+
+    @property
+    def is_cut(self) -> bool:
+        return self.length > _CUT
 
 
 # What stands before the first row of a line, counted from 1, and before the rest.
@@ -163,7 +167,7 @@ class Block:
         if not self.has_open_line or rows < 1:
             return []
         margin, rest = self._margins(self.lines + 1)
-        cut = (Span("…", "faint"),) if self._text.length > CUT else ()
+        cut = (Span("…", "faint"),) if self._text.is_cut else ()
         return [Line(cut + paint_plainly(self._text.tail()), margin, rest)]
 
 

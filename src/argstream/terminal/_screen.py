@@ -106,12 +106,6 @@ def _console(output: TextIO, environment: Mapping[str, str]) -> Console:
     return Console(file=output, force_jupyter=False, _environ=environment)
 
 
-def _is_utf8(output: TextIO) -> bool:
-    # A stream that is no file of the system, such as a StringIO, takes any text.
-    encoding = getattr(output, "encoding", None) or "utf-8"
-    return codecs.lookup(encoding).name == "utf-8"
-
-
 class Screen:
     """Paints on a terminal; one caller at a time, from any thread."""
 
@@ -384,12 +378,14 @@ def is_live(output: TextIO, environment: Mapping[str, str] = os.environ) -> bool
     """
     colourless = {name: value for name, value in environment.items() if name != "FORCE_COLOR"}
     console = _console(output, colourless)
+    # A stream that is no file of the system, such as a StringIO, takes any text.
+    encoding = getattr(output, "encoding", None) or "utf-8"
     return (
         console.is_terminal
         and console.is_interactive
         and not console.is_dumb_terminal
         and not console.legacy_windows
-        and _is_utf8(output)
+        and codecs.lookup(encoding).name == "utf-8"
         and not is_in_background(output)
     )
 

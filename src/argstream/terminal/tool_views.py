@@ -10,20 +10,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    ToolArgsDelta,
-    ToolCallStarted,
-)
 from argstream.history import CallKind
 from argstream.jsonstream import JsonPath, Kind
 from argstream.jsonstream._fragments import kind_of
@@ -156,7 +151,7 @@ class ToolViews:
                     f"or something with a view(call) method, not {look!r}"
                 )
 
-    def view(self, call: ToolCallStarted, *, is_past: bool = False) -> ArgumentsView:
+    def view(self, call: ev.ToolCallStarted, *, is_past: bool = False) -> ArgumentsView:
         """Make the view of one call.
 
         Edits are shown as they apply after those of the calls before it in its turn. Of a call that
@@ -174,7 +169,7 @@ class ToolViews:
         the ID of a call of which a view was made, it comes after the calls before that one.
         """
         kind: CallKind = "custom" if isinstance(arguments, str) else "function"
-        call = ToolCallStarted(call_id or "", 0, name, kind)
+        call = ev.ToolCallStarted(call_id or "", 0, name, kind)
         files = self._pending.again(call_id, self._read_file)
         events = list(_events(name, arguments))
         look = self._looks.get(name)
@@ -192,7 +187,7 @@ class ToolViews:
         self._pending.settle(call_id)
 
     def _view(
-        self, call: ToolCallStarted, look: Look | None, files: Files, *, has_title: bool
+        self, call: ev.ToolCallStarted, look: Look | None, files: Files, *, has_title: bool
     ) -> ArgumentsView:
         if isinstance(look, CustomView):
             plain = self._view(call, Plain(), files, has_title=False)
@@ -211,7 +206,7 @@ def _all_lines(view: ArgumentsView, events: Iterable[ArgumentEvent]) -> list[Lin
 
 def _events(name: str, arguments: Mapping[str, Any] | str) -> Iterator[ArgumentEvent]:
     if isinstance(arguments, str):
-        yield ToolArgsDelta("", name, arguments)
+        yield ev.ToolArgsDelta("", name, arguments)
     else:
         for key, value in arguments.items():
             yield from _events_of(name, (_key(key),), value)
@@ -220,16 +215,16 @@ def _events(name: str, arguments: Mapping[str, Any] | str) -> Iterator[ArgumentE
 def _events_of(name: str, path: JsonPath, value: Any) -> Iterator[ArgumentEvent]:
     kind = kind_of(value)
     if kind is not None:
-        yield ArgumentStarted("", name, path, kind)
+        yield ev.ArgumentStarted("", name, path, kind)
     if isinstance(value, str) and value:
-        yield ArgumentDelta("", name, path, value)
+        yield ev.ArgumentDelta("", name, path, value)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _events_of(name, (*path, _key(key)), item)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _events_of(name, (*path, index), item)
-    yield ArgumentCompleted("", name, path, value)
+    yield ev.ArgumentCompleted("", name, path, value)
 
 
 def _key(key: Any) -> str:
@@ -401,14 +396,14 @@ class CallView:
         self._text: FilePart | None = None
 
     def take(self, event: ArgumentEvent) -> None:
-        if isinstance(event, ToolArgsDelta) or not event.path:
+        if isinstance(event, ev.ToolArgsDelta) or not event.path:
             return
         name = str(event.path[0])
         if self._open is None or self._open[0] != name:
             self._open = name, *self._opened(name, _kind_of(event))
         _, purpose, part = self._open
         part.take(event)
-        if isinstance(event, ArgumentCompleted) and len(event.path) == 1:
+        if isinstance(event, ev.ArgumentCompleted) and len(event.path) == 1:
             self._open = None
             self._note(purpose, event.value)
 
@@ -506,13 +501,13 @@ class CallView:
         self.is_title_open = False
 
 
-def _kind_of(event: ArgumentStarted | ArgumentDelta | ArgumentCompleted) -> Kind:
+def _kind_of(event: ev.ArgumentStarted | ev.ArgumentDelta | ev.ArgumentCompleted) -> Kind:
     """Return the kind of an argument, also if its start was not seen."""
     if len(event.path) > 1:
         return "object"
-    if isinstance(event, ArgumentDelta):
+    if isinstance(event, ev.ArgumentDelta):
         return "string"
-    return event.kind if isinstance(event, ArgumentStarted) else kind_of(event.value) or "object"
+    return event.kind if isinstance(event, ev.ArgumentStarted) else kind_of(event.value) or "object"
 
 
 class FilePart(Block):
@@ -522,9 +517,9 @@ class FilePart(Block):
         super().__init__(out, numbered, Highlighter(language, path=path).line)
 
     def take(self, event: ArgumentEvent) -> None:
-        if isinstance(event, ArgumentDelta):
+        if isinstance(event, ev.ArgumentDelta):
             self.hold(event.text)
-        elif isinstance(event, ArgumentCompleted):
+        elif isinstance(event, ev.ArgumentCompleted):
             has_open_line = self.has_open_line
             self.finish()
             if has_open_line:
@@ -543,14 +538,14 @@ class CommandPart(Block):
         self._short: str | None = ""  # what came, as long as it is short
 
     def take(self, event: ArgumentEvent) -> None:
-        if isinstance(event, ArgumentDelta):
+        if isinstance(event, ev.ArgumentDelta):
             self.add(event.text)
             if self._short is not None:
                 self._short += event.text
                 if len(self._short) > _BESIDE or "\n" in self._short:
                     self._short = None
                     self._offer_title(None)
-        elif isinstance(event, ArgumentCompleted):
+        elif isinstance(event, ev.ArgumentCompleted):
             if self._short is not None and self._offer_title(self._short):
                 self._text.end()
             elif self.has_open_line or not self.lines:
@@ -586,17 +581,17 @@ class TablePart:
     def take(self, event: ArgumentEvent) -> None:
         self._item.take(event)
         match event:
-            case ArgumentStarted(path=path) if len(path) <= 2:
+            case ev.ArgumentStarted(path=path) if len(path) <= 2:
                 self._is_row = True  # the array and its items may have parts
                 if self._item_lines:  # of items that were none
                     self._write_item()
-            case ArgumentCompleted(path=path, value=value) if len(path) == 2:
+            case ev.ArgumentCompleted(path=path, value=value) if len(path) == 2:
                 if self._is_row and _is_flat(value):
                     self._take_row(value)
                 else:
                     self._write_item()
                 self._is_row = True
-            case ArgumentCompleted(path=path) if len(path) == 1:
+            case ev.ArgumentCompleted(path=path) if len(path) == 1:
                 self._write_item()
         if not self._is_row:
             self._write_item()
@@ -680,21 +675,15 @@ def _cell(value: Any) -> str:
     return value_text(value)
 
 
+@dataclass(eq=False)
 class ArrayPart:
     """Shows an array as a table, unless its first item begins like an edit."""
 
-    def __init__(
-        self,
-        names: DiffNames,
-        table: Part,
-        make_edits: Callable[[], Part],
-        when_long: Callable[[], None],
-    ) -> None:
-        self._names = names
-        self._part = table
-        self._make_edits = make_edits
-        self._when_long = when_long
-        self._held: list[ArgumentEvent] | None = []  # until it is known what the array is
+    _names: DiffNames
+    _part: Part
+    _make_edits: Callable[[], Part]
+    _when_long: Callable[[], None]
+    _held: list[ArgumentEvent] | None = field(default_factory=list)  # until it is known what it is
 
     def take(self, event: ArgumentEvent) -> None:
         if self._held is not None:
@@ -717,7 +706,7 @@ class ArrayPart:
 
     def _is_edit(self, event: ArgumentEvent) -> bool:
         match event:
-            case ArgumentStarted(path=(_, _, name), kind="string"):
+            case ev.ArgumentStarted(path=(_, _, name), kind="string"):
                 return name in self._names.old or name in self._names.new
             case _:
                 return False
@@ -725,10 +714,10 @@ class ArrayPart:
     def _is_other(self, event: ArgumentEvent) -> bool:
         """Return whether no edit begins like this, apart from the path that it may begin with."""
         match event:
-            case ArgumentStarted(path=path, kind=kind):
+            case ev.ArgumentStarted(path=path, kind=kind):
                 may_be_edit = len(path) < 2 or (len(path) == 2 and kind == "object")
                 return not may_be_edit and path[-1] not in self._names.path
-            case ArgumentCompleted(path=path):
+            case ev.ArgumentCompleted(path=path):
                 return len(path) < 3
             case _:
                 return False
@@ -749,7 +738,7 @@ class FreeTextView:
                 self._block = Block(self._lines, bar, PaintByFirstLine())
 
     def take(self, event: ArgumentEvent) -> None:
-        if isinstance(event, ToolArgsDelta):
+        if isinstance(event, ev.ToolArgsDelta):
             self._block.hold(event.delta)
 
     def settled(self) -> list[Line]:

@@ -107,8 +107,11 @@ class ValuePart:
 
     @cached_property
     def uses_info(self) -> bool:
-        """Whether a validator may use other fields."""
-        return _uses_info(self._schema, self._context.definitions)
+        """Whether a validator may use other fields. Models inside it do not count."""
+        parts = _parts_of(self._schema, self._context.definitions, set())
+        return any(
+            one.get("type") == "with-info" or one.get("default_factory_takes_data") for one in parts
+        )
 
     @cached_property
     def _validator(self) -> "SchemaValidator":
@@ -246,14 +249,6 @@ def _unwrapped(
                 schema = schema["json_schema"]
             case _:
                 return schema
-
-
-def _uses_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if a validator of the field uses ``info``. Models inside it do not count."""
-    return any(
-        one.get("type") == "with-info" or one.get("default_factory_takes_data")
-        for one in _parts_of(schema, definitions, set())
-    )
 
 
 def _parts_of(schema: Any, definitions: Mapping[str, _Schema], seen: set[str]) -> Iterator[_Schema]:

@@ -605,12 +605,9 @@ class TypedArguments(Generic[Model]):
     @property
     def errors(self) -> dict[str, str]:
         """Messages of pydantic or of failed validators, for settled fields that are not valid."""
-        found: dict[str, str] = {}
-        for name, part in self._fields.shape.fields.items():
-            outcome = self._fields.outcome(part)
-            if outcome is not None and outcome.message is not None:
-                found[name] = outcome.message
-        return found
+        parts = self._fields.shape.fields.items()
+        found = {name: outcome for name, part in parts if (outcome := self._fields.outcome(part))}
+        return {name: one.message for name, one in found.items() if one.message is not None}
 
     def __contains__(self, name: object) -> bool:
         """Return True if a field has settled, is valid and has a value."""

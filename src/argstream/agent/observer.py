@@ -16,6 +16,7 @@ from argstream.agent._driver import Driver, Source
 from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import (
     Answer,
+    ApprovalReason,
     AskModel,
     CloseStream,
     RunLoop,
@@ -417,7 +418,7 @@ class ObserverLoop(RunLoop):
         if call.verdict is None:  # the agent has all of its arguments
             exact = None if text == call.raw else text
             self._emit(ev.ToolArgsCompleted(call_id, name, read_arguments(text), text=exact))
-        self._request(call_id, name, text, reason, seconds)
+        self._request(call_id, name, text, ApprovalReason(reason), seconds)
         self._pause()
         return self._step()
 

@@ -979,7 +979,7 @@ class AgentLoop(RunLoop):
             elif status == "ready":
                 self._refuse(call, why)
             elif status != "done" and call.reading == "open":
-                self._interrupt(call, why, "aborted")
+                self._reject(call, why, "aborted")
 
     def _abort_calls(self, why: str) -> None:
         """End all calls of this turn, whatever their state."""
@@ -1007,14 +1007,9 @@ class AgentLoop(RunLoop):
         self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
         """End a call with a verdict. A tool that reads its text is interrupted."""
-        if call.starts_early:
-            self._interrupt(call, why, verdict, error)
-        else:
+        if not call.starts_early:
             self._refuse(call, why)
-
-    def _interrupt(
-        self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
-    ) -> None:
+            return
         if call.reading == "open":
             call.reading, call.interruption = "interrupted", why
             told = TextInterruptedError(why, verdict=verdict, error=error)

@@ -70,6 +70,8 @@ class _StringCheck:
         self.length = before + len(text)
         if node.candidates is not None:
             strings = node.candidates.strings
+            if strings[self.first].startswith(text, before):
+                return None
             start = strings[self.first][:before] + text
             first = bisect_left(strings, start, self.first)
             if first < len(strings) and strings[first].startswith(start):

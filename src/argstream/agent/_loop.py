@@ -350,19 +350,12 @@ class RunLoop:
     def has_tool(self, call_id: str) -> bool:
         return True
 
-    def _request(  # noqa: PLR0917 - facts, in the order of the event
-        self,
-        call_id: str,
-        name: str,
-        text: str,
-        reason: str,
-        seconds: float | None,
-        rule: str | None = None,
-        rule_digest: str = "",
+    def _request(
+        self, call_id: str, name: str, text: str, why: ApprovalReason, seconds: float | None
     ) -> None:
         shown, digest = read_arguments(text), digest_of(self.run_id, call_id, name, text)
         expires_at = None if seconds is None else self._clock() + seconds
-        facts = (call_id, name, shown, digest, reason, rule, expires_at, rule_digest)
+        facts = (call_id, name, shown, digest, why.reason, why.name, expires_at, why.rule_digest)
         request = ev.ApprovalRequested(*facts)
         self._emit(request)
         self._out.effects.append(AskPerson(request))
@@ -847,8 +840,8 @@ class AgentLoop(RunLoop):
         if isinstance(reason, str):
             self._refuse(call, reason)
         elif reason is not None:
-            facts = (call.call_id, call.name, call.text, reason.reason)
-            self._request(*facts, self._rules.approval_seconds, reason.name, reason.rule_digest)
+            seconds = self._rules.approval_seconds
+            self._request(call.call_id, call.name, call.text, reason, seconds)
 
     def _objection(self, call: LocalCall) -> str | ApprovalReason | None:
         """Return why a call is denied, or why a person must be asked first, if so."""
@@ -986,7 +979,7 @@ class AgentLoop(RunLoop):
             elif status == "ready":
                 self._refuse(call, why)
             elif status != "done" and call.reading == "open":
-                self._interrupt(call, why, "aborted")
+                self._reject(call, why, "aborted")
 
     def _abort_calls(self, why: str) -> None:
         """End all calls of this turn, whatever their state."""
@@ -1014,14 +1007,9 @@ class AgentLoop(RunLoop):
         self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
         """End a call with a verdict. A tool that reads its text is interrupted."""
-        if call.starts_early:
-            self._interrupt(call, why, verdict, error)
-        else:
+        if not call.starts_early:
             self._refuse(call, why)
-
-    def _interrupt(
-        self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
-    ) -> None:
+            return
         if call.reading == "open":
             call.reading, call.interruption = "interrupted", why
             told = TextInterruptedError(why, verdict=verdict, error=error)

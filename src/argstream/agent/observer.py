@@ -16,6 +16,7 @@ from argstream.agent._driver import Driver, Source
 from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import (
     Answer,
+    ApprovalReason,
     AskModel,
     CloseStream,
     RunLoop,
@@ -337,8 +338,12 @@ class ObserverLoop(RunLoop):
     @property
     def result(self) -> RunResult:
         state, end = self.state, self.state.end
-        usage = end.usage if isinstance(end, ev.RunCompleted) else state.usage
-        return self._result(_text_of(state), usage, tuple(state.messages or ()))
+        texts = (block for block in reversed(state.blocks) if isinstance(block, TextBlock))
+        said = (block.text for block in texts if block.parent_id is None and not block.is_thinking)
+        text, usage = next(said, ""), state.usage
+        if isinstance(end, ev.RunCompleted):
+            text, usage = end.result if isinstance(end.result, str) else text, end.usage
+        return self._result(text, usage, tuple(state.messages or ()))
 
     def open_call(self, call_id: str) -> Call | None:
         call = self.state.calls.get(call_id)
@@ -413,7 +418,7 @@ class ObserverLoop(RunLoop):
         if call.verdict is None:  # the agent has all of its arguments
             exact = None if text == call.raw else text
             self._emit(ev.ToolArgsCompleted(call_id, name, read_arguments(text), text=exact))
-        self._request(call_id, name, text, reason, seconds)
+        self._request(call_id, name, text, ApprovalReason(reason), seconds)
         self._pause()
         return self._step()
 
@@ -545,12 +550,3 @@ def _no_result(call: Call, why: str) -> str:
     if call.state == "denied" and call.decision is not None:
         return _not_run(call.call_id, call.decision.reason).reason
     return f"no result was reported: {why}. Its effects are unknown"
-
-
-def _text_of(state: RunState) -> str:
-    if isinstance(state.end, ev.RunCompleted) and isinstance(state.end.result, str):
-        return state.end.result
-    texts = (block for block in reversed(state.blocks) if isinstance(block, TextBlock))
-    return next(
-        (block.text for block in texts if block.parent_id is None and not block.is_thinking), ""
-    )

@@ -5,7 +5,7 @@ matches decides. A rule whose argument has not arrived delays the rules after it
 have the same effect: then the decision is made at once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from argstream.checks import OnAsk, Rejection
@@ -120,11 +120,9 @@ class PendingCondition:
         """Yield the values to which the pattern leads from here, before their containers."""
         if len(path) < len(self.pattern):
             step = self.pattern[len(path)]
-            keys: Iterable[str | int] = ()
             if _has_step(value, step):
-                keys = range(len(value)) if isinstance(step, Item) else (step,)
-            for key in keys:
-                yield from self.values((*path, key), value[key])
+                for key in range(len(value)) if isinstance(step, Item) else (step,):
+                    yield from self.values((*path, key), value[key])
         yield path, value
 
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:

@@ -163,15 +163,11 @@ def _ambiguity(path: str) -> str | None:
     names = re.split(r"[/\\]", path)
     if any(name.endswith((".", " ")) and name not in (".", "..") for name in names):
         return "it contains a name that ends with a dot or a space"
-    return _windows_ambiguity(path) if os.name == "nt" else _posix_ambiguity(path)
-
-
-def _posix_ambiguity(path: str) -> str | None:
+    if os.name == "nt":
+        return _windows_ambiguity(path)
     if "\\" in path:
         return "it contains a backslash"
-    if _SCHEME.match(path):
-        return "it begins like a URL or a drive"
-    return None
+    return "it begins like a URL or a drive" if _SCHEME.match(path) else None
 
 
 def _windows_ambiguity(path: str) -> str | None:

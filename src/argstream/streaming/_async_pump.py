@@ -204,11 +204,6 @@ class AsyncPump:
             except RuntimeError:  # the loop is closed, so nothing can be awaited
                 self.progress.stop()
 
-    def expect_readers(self) -> None:
-        """Let the task fetch from the first item, unless a loop over the events has started."""
-        if not self.work.has_begun:
-            self.work.is_direct = False
-
     async def value_of(self, awaited: Awaited[Value]) -> Value:
         """Wait until the value is ready. Cancelling this does not affect others."""
         while not awaited.ready():

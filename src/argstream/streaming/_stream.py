@@ -335,8 +335,9 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         timeout or a context variable between items. For these, call this method before the loop
         starts, also if you only use ``live_call``.
         """
-        self._pump.expect_readers()
         pump = self._pump
+        if not pump.work.has_begun:  # otherwise the loop fetches until a reader waits
+            pump.work.is_direct = False
         calls = NextCall(self._progress, lambda call: AsyncCallReader(call, pump))
         return _AsyncIteration(calls, pump)
 

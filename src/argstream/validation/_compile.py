@@ -270,8 +270,7 @@ class Late:
                 validator = self._library.of({keyword: keywords[keyword]})
                 if not is_valid(validator, value):
                     return keyword
-        waiting = [name for name in (*WAITING, "anyOf", "oneOf") if name in keywords]
-        return waiting[0] if waiting else ""
+        return next((name for name in (*WAITING, "anyOf", "oneOf") if name in keywords), "")
 
 
 class Candidates:

@@ -40,14 +40,11 @@ DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
+_DRAFT_7: Final = Dialect("Draft7", ref_stands_alone=True, items_may_be_list=True)
 _BY_URI: Final = {
     "http://json-schema.org/draft-04/schema": _UNKNOWN,
-    "http://json-schema.org/draft-06/schema": Dialect(
-        "Draft6", ref_stands_alone=True, items_may_be_list=True
-    ),
-    "http://json-schema.org/draft-07/schema": Dialect(
-        "Draft7", ref_stands_alone=True, items_may_be_list=True
-    ),
+    "http://json-schema.org/draft-06/schema": _DRAFT_7._replace(name="Draft6"),
+    "http://json-schema.org/draft-07/schema": _DRAFT_7,
     "https://json-schema.org/draft/2019-09/schema": _LISTS,
     "https://json-schema.org/draft/2020-12/schema": _NEWEST,
 }

@@ -70,6 +70,8 @@ class _StringCheck:
         self.length = before + len(text)
         if node.candidates is not None:
             strings = node.candidates.strings
+            if strings[self.first].startswith(text, before):
+                return None
             start = strings[self.first][:before] + text
             first = bisect_left(strings, start, self.first)
             if first < len(strings) and strings[first].startswith(start):
@@ -479,10 +481,12 @@ class _Branches:
             frame, self._scalar, self._text = self._scalar, [], []
         if frame:
             # Branches before the nodes that have the union.
-            for check in frame if len(frame) == 1 else sorted(frame, key=_height):
+            for check in frame if len(frame) == 1 else sorted(frame, key=attrgetter("node.height")):
                 if check.failure is None:
                     failure = check_complete(check.node, kind, fragment)
-                    failure = failure or _several_match(check, fragment)
+                    choices = (one for one in check.open_choices if one.choice.keyword == "oneOf")
+                    if failure is None and any(choice.alive > 1 for choice in choices):
+                        failure = Failure("oneOf", fragment.path, fragment.offset)
                     if failure is not None:
                         self._fail(check, failure)
                 check.open_choices = []  # breaks the reference cycle
@@ -502,9 +506,6 @@ class _Branches:
                     failing.append((dependent.holder, lost))
 
 
-_height = attrgetter("node.height")
-
-
 def _remove_branch(choice: _OpenChoice, failure: Failure) -> Failure | None:
     """Remove a branch from a choice. Return the failure of the choice if it was the last."""
     choice.failures.append(failure)
@@ -518,13 +519,6 @@ def _common_length(first: str, second: str) -> int:
     """Return how many characters two strings begin with in common."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
-
-
-def _several_match(check: _NodeCheck, fragment: Done) -> Failure | None:
-    for choice in check.open_choices:
-        if choice.choice.keyword == "oneOf" and choice.alive > 1:
-            return Failure("oneOf", fragment.path, fragment.offset)
-    return None
 
 
 def check_complete(node: Node, kind: Kind, fragment: Done) -> Failure | None:

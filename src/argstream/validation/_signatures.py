@@ -7,7 +7,7 @@ A parameter whose type has ``hidden_from_models`` is omitted: the runner of the 
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from types import FunctionType, MethodType, UnionType
@@ -95,7 +95,10 @@ def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
     from pydantic import Field
 
     parameters = list(inspect.signature(function).parameters.values())[is_bound:]
-    hints = _hints(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise UsageError(f"the types of {name}() cannot be read: {error}") from error
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     extra: Any = None
@@ -139,13 +142,6 @@ def _is_hidden(hint: Any) -> bool:
     return get_origin(hint) in (Annotated, Union, UnionType) and any(
         map(_is_hidden, get_args(hint))
     )
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise UsageError(f"the types of {function.__name__}() cannot be read: {error}") from error
 
 
 def _model(name: str, fields: dict[str, Any], extra: Any) -> type:

@@ -107,8 +107,11 @@ class ValuePart:
 
     @cached_property
     def uses_info(self) -> bool:
-        """Whether a validator may use other fields."""
-        return _uses_info(self._schema, self._context.definitions)
+        """Whether a validator may use other fields. Models inside it do not count."""
+        parts = _parts_of(self._schema, self._context.definitions, set())
+        return any(
+            one.get("type") == "with-info" or one.get("default_factory_takes_data") for one in parts
+        )
 
     @cached_property
     def _validator(self) -> "SchemaValidator":
@@ -248,14 +251,6 @@ def _unwrapped(
                 return schema
 
 
-def _uses_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if a validator of the field uses ``info``. Models inside it do not count."""
-    return any(
-        one.get("type") == "with-info" or one.get("default_factory_takes_data")
-        for one in _parts_of(schema, definitions, set())
-    )
-
-
 def _parts_of(schema: Any, definitions: Mapping[str, _Schema], seen: set[str]) -> Iterator[_Schema]:
     """Yield a schema and the schemas in it, except those inside models."""
     if isinstance(schema, list | tuple):
@@ -325,16 +320,6 @@ class CallHolder(Protocol):
         """The call itself."""
 
 
-def live_call(given: LiveCall | CallHolder) -> LiveCall:
-    call = getattr(given, "call", given)
-    if isinstance(call, type) or not hasattr(call, "in_leaves"):
-        raise UsageError(
-            f"{describe(given)} is not a call. Pass one of events.calls, or a reader of "
-            "live_calls()"
-        )
-    return cast("LiveCall", call)
-
-
 def is_certain(call: LiveCall) -> bool:
     """Return True unless the text may be reinterpreted."""
     return not call.in_doubt or call.verdict == "complete"
@@ -375,14 +360,6 @@ def unavailable(
     return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
-def invalid(call: LiveCall, path: JsonPath, name: str, reason: str) -> ArgumentUnavailableError:
-    """Return the error for a value that has settled and is not valid."""
-    error = ArgumentsError("invalid", reason, path=path)
-    return ArgumentUnavailableError(
-        f"{name} is not valid: {reason}", path=path, verdict=call.verdict, error=error
-    )
-
-
 def _size(call: LiveCall, path: JsonPath) -> str:
     value: Any = value_at(call.partial, path) if path else None
     unit = _UNITS.get(type(value))
@@ -412,15 +389,27 @@ class Values:
 
     def value(self, path: JsonPath, name: str, validate: Callable[[Any], Outcome]) -> Any:
         """Return a value that has settled; PENDING if it is optional and missing."""
-        outcome = self.outcome(path, validate)
-        if outcome.message is not None:
-            raise invalid(self._call, path, name, outcome.message) from outcome.cause
-        return outcome.value
+        value, problem, cause = self.outcome(path, validate)
+        if problem is not None:
+            error = ArgumentsError("invalid", problem, path=path)
+            raise ArgumentUnavailableError(
+                f"{name} is not valid: {problem}",
+                path=path,
+                verdict=self._call.verdict,
+                error=error,
+            ) from cause
+        return value
 
     def view(self, path: JsonPath, part: ValuePart) -> Any:
         """Return a view of an open value, or None if it has no parts to read."""
         if path not in self._views:
-            self._views[path] = view_of(self._call, path, part)
+            view: ObjectSoFar | ItemsSoFar | None = None
+            kind = kind_at(self._call, path)
+            if kind is dict and part.shape is not None:
+                view = ObjectSoFar(Fields(self._call, path, part.shape))
+            elif kind is list and part.items is not None:
+                view = ItemsSoFar(self._call, path, part.items)
+            self._views[path] = view
         return self._views[path]
 
 
@@ -587,16 +576,6 @@ class ItemsSoFar(Sequence[Any]):
         return self._values.value((*self._base, number), f"item {number}", self._part.validate)
 
 
-def view_of(call: LiveCall, path: JsonPath, part: ValuePart) -> Any:
-    """Return a view of an open value, or None if it has no parts to read."""
-    kind = kind_at(call, path)
-    if kind is dict and part.shape is not None:
-        return ObjectSoFar(Fields(call, path, part.shape))
-    if kind is list and part.items is not None:
-        return ItemsSoFar(call, path, part.items)
-    return None
-
-
 Model = TypeVar("Model")
 
 
@@ -626,12 +605,9 @@ class TypedArguments(Generic[Model]):
     @property
     def errors(self) -> dict[str, str]:
         """Messages of pydantic or of failed validators, for settled fields that are not valid."""
-        found: dict[str, str] = {}
-        for name, part in self._fields.shape.fields.items():
-            outcome = self._fields.outcome(part)
-            if outcome is not None and outcome.message is not None:
-                found[name] = outcome.message
-        return found
+        parts = self._fields.shape.fields.items()
+        found = {name: outcome for name, part in parts if (outcome := self._fields.outcome(part))}
+        return {name: one.message for name, one in found.items() if one.message is not None}
 
     def __contains__(self, name: object) -> bool:
         """Return True if a field has settled, is valid and has a value."""
@@ -683,7 +659,11 @@ def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any
     on Python 3.11), a function, or a ToolSpec of one of these. The call is one of ``events.calls``,
     or a reader of ``live_calls()``.
     """
-    call = live_call(call)
+    live: Any = getattr(call, "call", call)
+    if isinstance(live, type) or not hasattr(live, "in_leaves"):
+        raise UsageError(
+            f"{describe(call)} is not a call. Pass one of events.calls, or a reader of live_calls()"
+        )
     if isinstance(definition, ToolSpec):
         if definition.source is None:
             raise UsageError(
@@ -691,7 +671,7 @@ def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any
                 "Pass a pydantic model or a function"
             )
         definition = definition.source
-    if call.kind in FREE_TEXT_KINDS:
-        raise UsageError(f"{call.name!r} takes free text and has no arguments. Use call.raw")
+    if live.kind in FREE_TEXT_KINDS:
+        raise UsageError(f"{live.name!r} takes free text and has no arguments. Use call.raw")
     read = read_definition(definition)
-    return TypedArguments(read, shape_of(read), call)
+    return TypedArguments(read, shape_of(read), live)

@@ -26,19 +26,6 @@ _SQLITE_SUFFIXES: Final = ("", "-journal", "-wal", "-shm")
 _RELATIVE: Final = "give a path from the folder on, such as src/app.py"
 
 
-def _names_in(path: str, roots: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of a path that a model wrote; ``..`` among them is not resolved yet.
-
-    Raises ToolError if it cannot be a path in the folder. An absolute path begins with a root.
-    """
-    if (problem := _problem(path)) is not None:
-        raise ToolError(f"{_shown(path)} {problem}")
-    names = _names_below(path, roots) if path.startswith("/") else _plain_names(path)
-    if names is None:
-        raise ToolError(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
-    return names
-
-
 def _names_below(path: str, roots: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the names after a root in an absolute path; None if it begins elsewhere."""
     names = _plain_names(path)
@@ -131,7 +118,13 @@ class Folder:
 
     @contextmanager
     def find(self, path: str) -> "Iterator[Place]":
-        names = _names_in(path, self._roots)
+        """Find what a path leads to. Raises ToolError if it cannot be a path in the folder."""
+        if (problem := _problem(path)) is not None:
+            raise ToolError(f"{_shown(path)} {problem}")
+        # In these names, ".." is not resolved yet.
+        names = _names_below(path, self._roots) if path.startswith("/") else _plain_names(path)
+        if names is None:
+            raise ToolError(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
         text = "/".join(names) or "."
         with as_tool_error(text, "looked up"), _open_directories(self._open()) as directories:
             place = Place(text, directories, self._roots)

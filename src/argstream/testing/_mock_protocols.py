@@ -258,12 +258,10 @@ def _chat_deltas(turn: Turn) -> Iterator[dict[str, Any]]:
     index = 0
     for part, call_id in zip(turn.reply.parts, turn.ids("call_"), strict=True):
         match part:
-            case Say(text):
+            case Say(text) | Think(text):
+                field = "content" if isinstance(part, Say) else "reasoning_content"
                 for piece in turn.pieces(text):
-                    yield {"content": piece}
-            case Think(text):
-                for piece in turn.pieces(text):
-                    yield {"reasoning_content": piece}
+                    yield {field: piece}
             case CallTool(name, arguments):
                 function = {"name": name, "arguments": ""}
                 opened = {"index": index, "id": call_id, "type": "function", "function": function}

@@ -36,7 +36,6 @@ from argstream.jsonstream import Limits
 from argstream.providers import (
     AGENTS,
     Feed,
-    ImplicitClose,
     ProtocolName,
     ProviderDecoder,
     UnreadableError,
@@ -246,7 +245,7 @@ class Assembler:
         if self.closed or not self._has_rejected_call():
             self._stream_checks.must_stop = False
             return
-        over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
+        over = decoder.implicit_closes()
         if not self._is_busy({delta.key for delta in over}):
             self._apply(over, events)
             self._stop(events)

@@ -348,7 +348,6 @@ class ResponsesDialect(_OpenAiDialect):
 
 
 def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
-    """Yield each part as a complete item."""
     ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
     for number, (part, item_id, call_id) in enumerate(ids, 1):
         is_cut = turn.reply.is_cut and number == len(turn.reply.parts)

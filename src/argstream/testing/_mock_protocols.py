@@ -103,8 +103,8 @@ class AnthropicDialect:
 
     protocol = "anthropic"
     route = "/v1/messages"
-    key_headers = ("x-api-key", "authorization")
-    required = (("model",), ("max_tokens",), ("messages",))
+    key_headers: tuple[str, ...] = ("x-api-key", "authorization")
+    required: tuple[tuple[str, ...], ...] = (("model",), ("max_tokens",), ("messages",))
     tool_form = '{"name": …, "input_schema": {…}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
@@ -179,7 +179,7 @@ def _anthropic_usage(turn: Turn) -> dict[str, Any]:
 
 
 class _OpenAiDialect:
-    key_headers = ("authorization", "api-key")
+    key_headers: tuple[str, ...] = ("authorization", "api-key")
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         return {"error": _openai_error(status, message)}
@@ -190,7 +190,7 @@ class ChatDialect(_OpenAiDialect):
 
     protocol = "openai-chat"
     route = "/v1/chat/completions"
-    required = (("model",), ("messages",))
+    required: tuple[tuple[str, ...], ...] = (("model",), ("messages",))
     tool_form = '{"type": "function", "function": {"name": …}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
@@ -286,7 +286,7 @@ class ResponsesDialect(_OpenAiDialect):
 
     protocol = "openai-responses"
     route = "/v1/responses"
-    required = (("model",), ("input", "prompt"))
+    required: tuple[tuple[str, ...], ...] = (("model",), ("input", "prompt"))
     tool_form = '{"type": "function", "name": …}'
 
     def streamed(self, turn: Turn) -> list[bytes]:

@@ -218,7 +218,6 @@ class Secrets:
         self._values = frozenset(lines - {""})
 
     def redacted(self, text: str) -> str:
-        """Return a text without secrets."""
         data = text.encode(errors="surrogatepass")
         return self.redactor().feed(data, is_end=True).decode(errors="replace")
 

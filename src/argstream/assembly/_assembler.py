@@ -36,7 +36,6 @@ from argstream.jsonstream import Limits
 from argstream.providers import (
     AGENTS,
     Feed,
-    ImplicitClose,
     ProtocolName,
     ProviderDecoder,
     UnreadableError,
@@ -246,7 +245,7 @@ class Assembler:
         if self.closed or not self._has_rejected_call():
             self._stream_checks.must_stop = False
             return
-        over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
+        over = decoder.implicit_closes()
         if not self._is_busy({delta.key for delta in over}):
             self._apply(over, events)
             self._stop(events)
@@ -381,10 +380,7 @@ class Assembler:
             self._cut(turn, "reading was stopped because a call was rejected", events, "aborted")
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"
-                message, usage, read = turn.message(), turn.usage, turn.characters
-                events.append(
-                    ev.TurnCompleted(reason, message, usage, turn.parent_id, read, "rejected")
-                )
+                events.append(turn.completed(reason, "rejected", turn.characters))
         self._forget_turns()
 
     def _turn_switched(self, delta: d.TurnSwitched) -> None:
@@ -444,9 +440,7 @@ class Assembler:
             self._turn_ended(d.TurnEnded(None, "unknown"), events)
         self._cut(turn, "the turn ended before the provider closed the call", events)
         if not turn.failed:
-            reason, message, usage = turn.stop_reason, turn.message(), turn.usage
-            stop = turn.stop_kind_of(message)
-            events.append(ev.TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
+            events.append(turn.completed(turn.stop_reason))
         self._past_usage += turn.usage
         self._turn = None
 
@@ -726,16 +720,16 @@ class Turn:
             if not isinstance(block, _SilentBlock)
         )
 
-    def stop_kind_of(self, message: Message) -> ev.StopKind:
-        # Some providers send the same stop reason with and without calls.
-        kind = stop_kind(self.stop_reason)
-        calls = (part for part in message.parts if isinstance(part, CallPart))
-        is_waiting = any(call.kind not in d.RUN_BY_PROVIDER for call in calls)
-        return "tool_calls" if kind == "end_turn" and is_waiting else kind
-
-    def message(self) -> Message:
+    def completed(
+        self, reason: str | None, stop: ev.StopKind | None = None, read: int | None = None
+    ) -> ev.TurnCompleted:
         parts = tuple(part for block in self._blocks if (part := block.part()) is not None)
-        return Message(role="assistant", parts=parts, id=self.id, model=self.model)
+        stop = stop or stop_kind(reason)
+        calls = (part for part in parts if isinstance(part, CallPart))
+        if stop == "end_turn" and any(call.kind not in d.RUN_BY_PROVIDER for call in calls):
+            stop = "tool_calls"  # some providers send the same stop reason with and without calls
+        message = Message(role="assistant", parts=parts, id=self.id, model=self.model)
+        return ev.TurnCompleted(reason, message, self.usage, self.parent_id, read, stop)
 
 
 def _reject_bare_policy(check: Check | None) -> None:

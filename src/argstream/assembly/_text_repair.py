@@ -148,17 +148,10 @@ class _Leaf:
 class _Container:
     def __init__(self, first: str | int) -> None:
         self.is_array = isinstance(first, int)
+        self.opening, self.closing = "[]" if self.is_array else "{}"
         self.children: dict[str | int, _Container | _Leaf] = {}
         self.count = 0  # how many children are in the text
-        self.state: Literal["new", "open", "closed"] = "new"
-
-    def open(self) -> str:
-        self.state = "open"
-        return "[" if self.is_array else "{"
-
-    def close(self) -> str:
-        self.state = "closed"
-        return "]" if self.is_array else "}"
+        self.is_closed = False
 
     def add(self, key: str | int) -> str:
         comma = "," if self.count else ""
@@ -216,7 +209,7 @@ class JsonWriter:
         if self._root is None:  # opened at the first value, also if that is written later
             self._root = _Container(path[0])
             self._open.append(self._root)
-            text = self._root.open()
+            text = self._root.opening
         containers = self._containers(path)
         container, key = containers[-1], path[-1]
         known = container.children.get(key)
@@ -227,7 +220,7 @@ class JsonWriter:
         leaf = container.children[key] = known or _Leaf()
         leaf.is_open = more
         leaf.pieces.append(value)
-        opened = sum(container.state == "open" for container in containers)
+        opened = sum(one is other for one, other in zip(containers, self._open, strict=False))
         if known is not None or not _is_next(containers, path, opened):
             self.has_late = True
             return text
@@ -262,7 +255,7 @@ class JsonWriter:
         depth = len(self._open)
         pieces = []
         for container in containers:
-            pieces += [self._open[-1].add(path[depth - 1]), container.open()]
+            pieces += [self._open[-1].add(path[depth - 1]), container.opening]
             self._open.append(container)
             depth += 1
         pieces.append(self._open[-1].add(path[-1]))
@@ -274,13 +267,15 @@ class JsonWriter:
             text = '"'
             self._string = None
         while len(self._open) > depth:
-            text += self._open.pop().close()
+            container = self._open.pop()
+            container.is_closed = True
+            text += container.closing
         return text
 
 
 def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
     """Return True if the value can be appended to the text so far."""
-    if opened == 0 or any(container.state == "closed" for container in containers[opened:]):
+    if opened == 0 or any(container.is_closed for container in containers[opened:]):
         return False
     start = opened - 1
     return all(

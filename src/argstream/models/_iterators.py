@@ -89,39 +89,36 @@ class _FunctionModel:
     def __repr__(self) -> str:
         return f"<model {self.name}>"
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
-        return _read(self._function, request)
-
-
-async def _read(
-    function: Callable[..., Any], request: ModelRequest
-) -> AsyncGenerator[object, None]:
-    """Yield the items of anything that ``stream()`` reads, and close it at the end."""
-    is_async_function = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(
-        function
-    )
-    with _Thread() as thread:
-        source = await awaited(
-            function(request) if is_async_function else await thread.call(function, request)
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
+        """Yield the items of anything that ``stream()`` reads, and close it at the end."""
+        function = self._function
+        is_async_function = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(
+            function
         )
-        del function, request
-        if isinstance(source, list | tuple):
-            for item in source:  # does not block
-                yield item
-        elif is_async(source):
-            try:
-                async with AsyncExitStack() as contexts:
-                    async for item in await open_async_items(source, contexts.enter_async_context):
-                        yield item
-            finally:
-                await close_async_source(source)
-        else:
-            reading = _items_of(source)
-            try:
-                while (item := await thread.call(next, reading, _END)) is not _END:
+        with _Thread() as thread:
+            source = await awaited(
+                function(request) if is_async_function else await thread.call(function, request)
+            )
+            del function, request
+            if isinstance(source, list | tuple):
+                for item in source:  # does not block
                     yield item
-            finally:
-                await shielded(thread.call_last(_close, reading, source))
+            elif is_async(source):
+                try:
+                    async with AsyncExitStack() as contexts:
+                        async for item in await open_async_items(
+                            source, contexts.enter_async_context
+                        ):
+                            yield item
+                finally:
+                    await close_async_source(source)
+            else:
+                reading = _items_of(source)
+                try:
+                    while (item := await thread.call(next, reading, _END)) is not _END:
+                        yield item
+                finally:
+                    await shielded(thread.call_last(_close, reading, source))
 
 
 class _Thread(AbstractContextManager["_Thread"]):

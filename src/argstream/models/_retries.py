@@ -57,7 +57,6 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 
 def may_succeed_later(status: int, headers: Mapping[str, str]) -> bool:
-    """Return True if the same request may succeed later."""
     match headers.get("x-should-retry"):  # sent by Anthropic and OpenAI
         case "true":
             return True

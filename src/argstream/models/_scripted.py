@@ -332,7 +332,20 @@ def anthropic_block(
 ) -> Iterator[dict[str, Any]]:
     """Yield a part of a reply as Anthropic sends it. A call that was cut off has no stop event."""
     part = reply.parts[index]
-    block, deltas = _block(part, call_id, piece_size)
+    block: dict[str, Any]
+    if isinstance(part, CallTool):
+        block = {"type": "tool_use", "id": part.call_id or call_id, "name": part.name, "input": {}}
+        text, type_, field = part.arguments, "input_json_delta", "partial_json"
+    elif isinstance(part, Say):
+        block = {"type": "text", "text": ""}
+        text, type_, field = part.text, "text_delta", "text"
+    else:
+        block = {"type": "thinking", "thinking": "", "signature": ""}
+        text, type_, field = part.text, "thinking_delta", "thinking"
+    starts = range(0, len(text), piece_size)
+    deltas = [{"type": type_, field: text[start : start + piece_size]} for start in starts]
+    if isinstance(part, Think):
+        deltas.append({"type": "signature_delta", "signature": signature(text)})
     yield {"type": "content_block_start", "index": index, "content_block": block}
     for delta in deltas:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -341,32 +354,5 @@ def anthropic_block(
         yield {"type": "content_block_stop", "index": index}
 
 
-def _block(
-    part: Part, call_id: str, size: int
-) -> tuple[Mapping[str, Any], Iterator[dict[str, Any]]]:
-    block: dict[str, Any]
-    match part:
-        case Say(text):
-            deltas = ({"type": "text_delta", "text": piece} for piece in _pieces(text, size))
-            return {"type": "text", "text": ""}, deltas
-        case Think(text):
-            block = {"type": "thinking", "thinking": "", "signature": ""}
-            return block, _thoughts(text, size)
-        case CallTool(name, arguments, own_id):
-            block = {"type": "tool_use", "id": own_id or call_id, "name": name, "input": {}}
-            pieces = _pieces(arguments, size)
-            return block, ({"type": "input_json_delta", "partial_json": one} for one in pieces)
-
-
-def _thoughts(text: str, size: int) -> Iterator[dict[str, Any]]:
-    for piece in _pieces(text, size):
-        yield {"type": "thinking_delta", "thinking": piece}
-    yield {"type": "signature_delta", "signature": signature(text)}
-
-
 def signature(text: str) -> str:
     return "mock_" + sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
-
-
-def _pieces(text: str, size: int) -> Iterator[str]:
-    return (text[start : start + size] for start in range(0, len(text), size))

@@ -1,10 +1,10 @@
 """Provider payloads → deltas, and histories → request bodies. No module imports an SDK."""
 
 from importlib import import_module
-from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Final, Literal, TypeAlias, get_args
 
 from argstream.errors import UsageError
-from argstream.providers._deltas import CallClosed, ProviderDecoder
+from argstream.providers._deltas import ProviderDecoder
 from argstream.providers._detect import (
     Feed,
     detect,
@@ -18,7 +18,6 @@ from argstream.providers._stop_reasons import stop_kind
 __all__ = [
     "AGENTS",
     "Feed",
-    "ImplicitClose",
     "ProtocolName",
     "ProviderDecoder",
     "UnreadableError",
@@ -53,14 +52,6 @@ ProtocolName: TypeAlias = Literal[
     "xai-grpc",
 ]
 """The protocols that can be decoded. ``argstream`` is a recording, which names its own protocol."""
-
-
-@runtime_checkable
-class ImplicitClose(Protocol):
-    """A decoder of a protocol that does not mark the end of a call."""
-
-    def implicit_closes(self) -> list[CallClosed]:
-        """Return a close for each call that was followed by another call."""
 
 
 AGENTS: Final = frozenset({"claude-agent", "openai-agents", "pydantic-ai"})

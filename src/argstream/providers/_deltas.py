@@ -200,6 +200,10 @@ class ProviderDecoder(Protocol):
         """Return the deltas that are known only at the end of the stream."""
         return []
 
+    def implicit_closes(self) -> list[CallClosed]:
+        """Return closes of calls before the last one, if the protocol does not mark their ends."""
+        return []
+
 
 BlockKey: TypeAlias = tuple[Hashable, int]
 

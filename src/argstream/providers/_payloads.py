@@ -346,7 +346,6 @@ def json_value(value: object) -> Any:
 
 
 def json_text(value: object) -> str:
-    """Return a Python value as JSON text."""
     return json.dumps(json_value(value), ensure_ascii=False)
 
 

@@ -225,7 +225,6 @@ class CallIds:
         self._taken: set[str] = set()
 
     def for_calls(self, calls: Iterable[CallPart]) -> dict[str, str]:
-        """Return the API's ID for each call ID."""
         if not self._unique:
             self._taken = set()
         ids: dict[str, str] = {}
@@ -381,7 +380,6 @@ def sampling_of(settings: ModelSettings, max_tokens: str, stop: str = "") -> dic
 
 
 def set_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 

@@ -283,8 +283,6 @@ class BedrockInvokeDecoder(d.ProviderDecoder):
 
 
 class _Block(Struct, eq=False):
-    """An open block."""
-
     form: str  # its name in Converse
     head: dict[str, Any] = {}  # from its start event
     pieces: list[str] = []  # of its text

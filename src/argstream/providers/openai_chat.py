@@ -78,10 +78,9 @@ class OpenAIChatDecoder(d.ProviderDecoder):
     protocol = "openai-chat"
 
     def __init__(self) -> None:
-        self._in_turn = False
         self._turn_id = ""
         self._has_finished = False
-        self._choices: dict[int, _ChoiceState] = {}
+        self._choices: dict[int, _ChoiceState] = {}  # of the open turn; empty if none is open
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or a chunk of the SDK."""
@@ -91,19 +90,16 @@ class OpenAIChatDecoder(d.ProviderDecoder):
         chunk = data.chunk or data
         deltas: list[d.Delta] = []
         if chunk.choices and (
-            not self._in_turn
+            not self._choices
             or (self._has_finished and self._is_next_turn(chunk.id or "", chunk.choices[0]))
         ):
             deltas += self.close()
-            self._in_turn = True
             self._turn_id = chunk.id or ""
             deltas.append(d.TurnOpened(self._turn_id, chunk.model or ""))
         elif not chunk.choices and chunk.error is None:
             fields = fields_of(payload)
             if "error" in (fields.get("type"), fields.get("object"), event):
                 deltas.append(_failure(fields))  # the whole payload is the error
-        if chunk.usage and self._in_turn:
-            deltas.append(d.UsageReported(_tokens(chunk.usage)))
         for choice in chunk.choices or ():
             state = self._choices.get(choice.index)
             if state is None:
@@ -119,6 +115,8 @@ class OpenAIChatDecoder(d.ProviderDecoder):
             if choice.finish_reason and choice.finish_reason.lower() not in _NO_REASON:
                 self._has_finished = True
                 state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
+        if chunk.usage and self._choices:
+            deltas.append(d.UsageReported(_tokens(chunk.usage)))
         if chunk.error:
             deltas.append(_failure(chunk.error))
         for state in self._choices.values():
@@ -155,9 +153,9 @@ class OpenAIChatDecoder(d.ProviderDecoder):
         deltas: list[d.Delta] = []
         for state in self._choices.values():
             state.flush(deltas)
-        if self._in_turn and any(state.finished for state in self._choices.values()):
+        if any(state.finished for state in self._choices.values()):
             deltas.append(d.TurnClosed())
-        self._in_turn = self._has_finished = False
+        self._has_finished = False
         self._choices = {}
         return deltas
 

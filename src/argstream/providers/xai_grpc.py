@@ -111,9 +111,8 @@ class XaiGrpcDecoder(d.ProviderDecoder):
     protocol = "xai-grpc"
 
     def __init__(self) -> None:
-        self._in_turn = False
         self._id = ""
-        self._outputs: dict[int, _OutputState] = {}
+        self._outputs: dict[int, _OutputState] = {}  # of the open turn; empty if none is open
         self._last = 0  # index of the latest output
         self._calls: dict[str, _Call] = {}  # by ID
         self._count = 0  # of calls
@@ -124,9 +123,9 @@ class XaiGrpcDecoder(d.ProviderDecoder):
         deltas: list[d.Delta] = []
         if chunk.error:
             return [failure(chunk.error, "code")]
-        if chunk.outputs and not (self._in_turn and chunk.id in (self._id, None)):
+        if chunk.outputs and not (self._outputs and chunk.id in (self._id, None)):
             deltas += self.close()
-            self._in_turn, self._id = True, chunk.id or ""
+            self._id = chunk.id or ""
             deltas.append(d.TurnOpened(self._id, chunk.model or ""))
         if chunk.usage is not None and chunk.usage.prompt_tokens:
             deltas.append(d.UsageReported(_tokens(chunk.usage)))
@@ -152,7 +151,6 @@ class XaiGrpcDecoder(d.ProviderDecoder):
         )
         if last is not None and last.ends_turn and is_whole:
             deltas.append(d.TurnClosed())
-        self._in_turn = False
         self._outputs, self._calls = {}, {}
         return deltas
 

@@ -62,8 +62,7 @@ class Recording:
 
         If the recorded connection broke off, ``ConnectionError`` is raised there.
         """
-        timed = ((chunk.at, chunk.data) for chunk in self._timed())
-        for _, data in waiting(timed, speed, sleep):
+        for _, data in waiting(self._timed(), speed, sleep):
             yield data
         self._break_off()
 

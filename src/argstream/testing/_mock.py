@@ -454,8 +454,6 @@ def _message(fault: Status | ErrorEvent) -> str:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """A recorded response."""
-
     protocol: str  # empty for an unknown API
     answer: Answer
 

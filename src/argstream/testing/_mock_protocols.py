@@ -258,12 +258,10 @@ def _chat_deltas(turn: Turn) -> Iterator[dict[str, Any]]:
     index = 0
     for part, call_id in zip(turn.reply.parts, turn.ids("call_"), strict=True):
         match part:
-            case Say(text):
+            case Say(text) | Think(text):
+                field = "content" if isinstance(part, Say) else "reasoning_content"
                 for piece in turn.pieces(text):
-                    yield {"content": piece}
-            case Think(text):
-                for piece in turn.pieces(text):
-                    yield {"reasoning_content": piece}
+                    yield {field: piece}
             case CallTool(name, arguments):
                 function = {"name": name, "arguments": ""}
                 opened = {"index": index, "id": call_id, "type": "function", "function": function}
@@ -350,7 +348,6 @@ class ResponsesDialect(_OpenAiDialect):
 
 
 def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
-    """Yield each part as a complete item."""
     ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
     for number, (part, item_id, call_id) in enumerate(ids, 1):
         is_cut = turn.reply.is_cut and number == len(turn.reply.parts)

@@ -31,6 +31,10 @@ SPELLINGS: Final = {
     "in JSON": json.dumps({"error": json.dumps([KEY])}),
     "in a URL": quote(f"?key={KEY}&x"),
     "in HTML": html.escape(f"<b>{KEY}</b>"),
+    "JSON in part": KEY.replace("-", "\\u002d"),
+    "JSON in JSON in part": KEY.replace("-", "\\\\u002D"),
+    "URL in part": KEY.replace("a", "%61"),
+    "JSON and URL": "".join(f"%{code:X}" if code % 2 else f"\\u{code:04x}" for code in _CODES),
     "JSON in full": "".join(f"\\u{code:04x}" for code in _CODES),
     "JSON in full, upper case": "".join(f"\\u{code:04X}" for code in _CODES),
     "URL in full": "".join(f"%{code:02x}" for code in _CODES),
@@ -70,7 +74,7 @@ def decoded(text: str) -> Iterator[str]:
     yield text
     yield unquote(text)
     yield html.unescape(text)
-    yield re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    yield unquote(re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text))
     for run in re.findall("[0-9a-fA-F]{24,}", text):
         for digits in (run, run[1:]):
             yield bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("latin-1")

@@ -1,8 +1,9 @@
 """Finds the secrets of requests and environments, and removes them from what a provider repeats.
 
 The secrets are known, so nothing is guessed from patterns in a text. A secret is removed in its
-usual spellings: as it is, in JSON, URL and HTML encoding, fully as ``\\uXXXX`` or ``%XX``, in hex,
-and in base64 at any offset. Of a secret that looks random, any part of 12 characters is removed.
+usual spellings: as it is, in HTML encoding, in hex, and in base64 at any offset. In each of them,
+any characters may be escaped as in JSON or in a URL. Of a secret that looks random, any part of 12
+characters is removed.
 
 Recordings, the HTTP models, the log of the server and the mock provider use this module. It
 performs no I/O.
@@ -12,11 +13,11 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any, Final
-from urllib.parse import quote, unquote, unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 import msgspec
 
@@ -26,8 +27,16 @@ _MIN_LIVE: Final = 12  # a shorter one may be a word that the model writes
 _MIN_WORD: Final = 3
 _MIN_RUN: Final = 12  # any part of a random secret is removed if it has this many characters
 _BLOCK: Final = _MIN_RUN // 2
-_HINT_BYTES: Final = 8
 _SEPARATOR: Final = b"\xff"  # does not occur in UTF-8
+_PERCENT, _BACKSLASH = b"%\\"
+# A character that is escaped as in JSON or in a URL. JSON in JSON doubles the backslashes.
+_ESCAPE: Final = re.compile(
+    rb"%([0-9A-Fa-f]{2})|\\{1,8}(?:u([0-9A-Fa-f]{4})|%([0-9A-Fa-f]{2})|([^\\]))"
+)
+_CUT_ESCAPE: Final = re.compile(rb"(?:\\{1,8}(?:u[0-9A-Fa-f]{0,3})?|\\{0,8}%[0-9A-Fa-f]?)\Z")
+_MAX_CUT_ESCAPE: Final = 12
+# What an escape that is none takes from a secret: "%ab" if a "%" is before a secret with "ab".
+_EDGES: Final = re.compile(rb"\Au?[0-9A-Fa-f]{1,4}|%[0-9A-Fa-f]?\Z")
 # Names of headers, parameters and variables with secrets: "authorization", but not "author"; "sig",
 # but not "design"; "password", but not "passive".
 _SECRET_NAME: Final = re.compile(
@@ -229,11 +238,12 @@ class Secrets:
 
     @cached_property
     def _search(self) -> "_Search":
-        return _Search(secret for secret in self._values if len(secret) >= _MIN_SECRET)
+        return _Search(secret for secret in self._values if len(_plain(secret)) >= _MIN_SECRET)
 
     @cached_property
     def _words(self) -> re.Pattern[str] | None:
-        short = sorted(word for word in self._values if _MIN_WORD <= len(word) < _MIN_SECRET)
+        words = sorted(word for word in self._values if len(_plain(word)) < _MIN_SECRET)
+        short = [word for word in words if len(word) >= _MIN_WORD]
         return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, short))})(?!\w)") if short else None
 
     def _without_masked(self, found: re.Match[str]) -> str:
@@ -247,7 +257,7 @@ class Secrets:
 
 @lru_cache(maxsize=64)  # the key of a model is the same in each request
 def _live_search(values: frozenset[str]) -> "_Search":
-    secrets = (secret for secret in values if len(secret) >= _MIN_LIVE)
+    secrets = (secret for secret in values if len(_plain(secret)) >= _MIN_LIVE)
     return _Search(secrets, by_parts=False)
 
 
@@ -257,11 +267,10 @@ class Redactor:
     The end of a chunk that could be the start of a secret is held back, and keeps its time.
     """
 
-    __slots__ = ("_held", "_held_at", "_hints", "_search", "removed")
+    __slots__ = ("_held", "_held_at", "_search", "removed")
 
     def __init__(self, search: "_Search") -> None:
         self._search = search
-        self._hints = search.hints
         self._held = b""
         self._held_at = 0.0
         self.removed = 0
@@ -269,11 +278,14 @@ class Redactor:
     def feed(self, chunk: bytes, *, is_end: bool = False) -> bytes:
         """Return the chunk without secrets, except for an end that is held back."""
         # Nearly all chunks of a provider end with a newline, which no secret contains.
-        if self._hints is not None and not self._held and chunk.endswith(b"\n"):
-            for search in self._hints:
-                if search(chunk):
-                    break
-            else:
+        search = self._search.has_secret
+        if search is not None and not self._held and chunk.endswith(b"\n"):
+            plain = chunk
+            if _PERCENT in chunk or (_BACKSLASH in chunk and b"\\u" in chunk):
+                plain = _ESCAPE.sub(_character, chunk)
+            elif _BACKSLASH in chunk:
+                plain = chunk.translate(None, b"\\")
+            if not search(plain):
                 return chunk
         return b"".join(piece for _, piece in self.feed_at(0.0, chunk, is_end=is_end))
 
@@ -283,7 +295,10 @@ class Redactor:
         """Like ``feed``, with the times at which the bytes arrived."""
         held_at = self._held_at if self._held else at
         data, border = self._held + chunk, len(self._held)
-        end = len(data) if is_end else len(data) - self._search.partial_length(data)
+        is_whole = is_end or not self._search.all
+        cut = None if is_whole else _CUT_ESCAPE.search(data, len(data) - _MAX_CUT_ESCAPE)
+        plain, places = _without_escapes(data if cut is None else data[: cut.start()])
+        end = len(plain) if is_end else len(plain) - self._search.partial_length(plain)
         before: list[bytes] = []
         after: list[bytes] = []
 
@@ -293,17 +308,21 @@ class Redactor:
             if stop > border:
                 after.append(data[max(start, border) : stop])
 
+        found = self._search.found(plain)
+        # Hold back a whole secret, if its end could be the start of another.
+        end = min([end, *(start for start, stop in found if start < end < stop)])
         done = 0
-        for start, stop in self._search.found(data):
+        for start, stop in found:
             if start >= end:
                 break
-            copy(done, start)
-            (before if start < border else after).append(REMOVED.encode())
-            self.removed += 1
-            done = min(stop, end)  # an adjacent secret that may continue is held back
-        copy(done, end)
-        self._held = data[end:]
-        self._held_at = held_at if end < border else at
+            if start >= done:  # otherwise it overlaps the last one
+                copy(places[done], places[start])
+                (before if places[start] < border else after).append(REMOVED.encode())
+                self.removed += 1
+            done = min(max(done, stop), end)
+        copy(places[done], places[end])
+        self._held = data[places[end] :]
+        self._held_at = held_at if places[end] < border else at
         timed = ((held_at, b"".join(before)), (at, b"".join(after)))
         return [(time, piece) for time, piece in timed if piece]
 
@@ -324,9 +343,9 @@ class _Search:
                     self._add_parts(spelling, _MIN_RUN * width)
             else:
                 self._whole.update(new)
-        self._all = b"".join(_SEPARATOR + spelling for spelling in spellings)
-        # Without parts: at least one of these matches if the data contain a spelling.
-        self.hints = None if by_parts else tuple(_hints(self._whole))
+        self.all = b"".join(_SEPARATOR + spelling for spelling in spellings)
+        # Without parts: a match if data without escapes contain a secret.
+        self.has_secret = None if by_parts else _pattern(sorted(self._whole)).search
 
     def _add_parts(self, spelling: bytes, shortest: int) -> None:
         for offset in range(len(spelling) - _BLOCK + 1):
@@ -336,21 +355,17 @@ class _Search:
     def partial_length(self, data: bytes) -> int:
         """Return how many bytes at the end of the data may be part of a secret that continues."""
         length = 0
-        while length < len(data) and data[-length - 1 :] in self._all:
+        while length < len(data) and data[-length - 1 :] in self.all:
             length += 1
-        while length and self.hints is not None and _SEPARATOR + data[-length:] not in self._all:
+        while (
+            length and self.has_secret is not None and _SEPARATOR + data[-length:] not in self.all
+        ):
             length -= 1
         return length
 
     def found(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the ranges of all secrets in order. Adjacent ranges are merged."""
-        joined: list[tuple[int, int]] = []
-        for start, stop in sorted([*self._found_whole(data), *self._found_parts(data)]):
-            if joined and start <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
-            else:
-                joined.append((start, stop))
-        return joined
+        """Return the ranges of all secrets in order. They may overlap."""
+        return sorted([*self._found_whole(data), *self._found_parts(data)])
 
     def _found_whole(self, data: bytes) -> Iterator[tuple[int, int]]:
         for secret in self._whole:
@@ -374,29 +389,12 @@ class _Search:
                     done = max(done, stop)
 
 
-def _hints(spellings: Iterable[bytes]) -> Iterator[Callable[[bytes], object]]:
-    """Yield searches for a few bytes of each spelling: usually one or two for all spellings.
-
-    The alternatives of a pattern start with the same byte. So ``re`` looks for this byte with
-    memchr, which is four times as fast as looking for a set of bytes.
-    """
-    left = {spelling: spelling[: 1 - _HINT_BYTES] for spelling in spellings}
-    while left:
-        # Of the bytes that most spellings contain, one that is rare in ordinary text.
-        first = max(
-            set(b"".join(left.values())),
-            key=lambda byte: (
-                sum(byte in starts for starts in left.values()),
-                chr(byte).isupper(),
-                chr(byte).isdigit(),
-                byte,
-            ),
-        )
-        found = {one: starts.index(first) for one, starts in left.items() if first in starts}
-        rests = {re.escape(one[at + 1 : at + _HINT_BYTES]) for one, at in found.items()}
-        pattern = re.escape(bytes([first])) + b"(?:" + b"|".join(sorted(rests)) + b")"
-        yield re.compile(pattern).search
-        left = {one: starts for one, starts in left.items() if one not in found}
+def _pattern(spellings: list[bytes]) -> re.Pattern[bytes]:
+    """Return a pattern for the spellings from a byte on, for which ``re`` looks with memchr."""
+    common = set.intersection(*map(set, spellings)) if spellings else set()
+    first = bytes(sorted(common)[:1])  # a digit, if all contain one
+    rests = (re.escape(one[one.index(first) + len(first) :]) for one in spellings)
+    return re.compile(re.escape(first) + b"(?:" + (b"|".join(rests) or b"(?!)") + b")")
 
 
 def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int, int]:
@@ -408,20 +406,45 @@ def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int
     return start, stop
 
 
+def _without_escapes(data: bytes) -> tuple[bytes, Sequence[int]]:
+    """Return data with the characters that are escaped in it, and the place of each byte."""
+    if _PERCENT not in data and _BACKSLASH not in data:
+        return data, range(len(data) + 1)
+    pieces, places, done = list[bytes](), list[int](), 0
+    for escape in _ESCAPE.finditer(data):
+        start, character = escape.start(), _character(escape)
+        pieces += (data[done:start], character)
+        places += range(done, start)
+        places += [start] * len(character)
+        done = escape.end()
+    places += range(done, len(data) + 1)
+    return b"".join(pieces) + data[done:], places
+
+
+def _character(escape: re.Match[bytes]) -> bytes:
+    """Return the character, but nothing for a backslash. So all of them are ignored."""
+    if escape[4]:
+        return escape[4]
+    code = int(escape[1] or escape[2] or escape[3], 16)
+    if code == _BACKSLASH:
+        return b""
+    return chr(code).encode(errors="surrogatepass") if escape[2] else bytes([code])
+
+
+def _plain(text: str) -> bytes:
+    return _ESCAPE.sub(_character, text.encode(errors="surrogateescape"))
+
+
 def _spellings(secret: str) -> Iterator[tuple[bytes, int]]:
     """Yield the encodings of a secret, and how many bytes of it are a character of the secret."""
-    quoted = quote(secret, safe="", errors="replace")
-    lower = re.sub("%..", lambda found: found[0].lower(), quoted)
-    escaped = json.dumps(secret)[1:-1]
-    for text in (secret, quoted, lower, escaped, escaped.replace("/", r"\/"), html.escape(secret)):
-        yield text.encode(errors="surrogateescape"), 1
     plain = secret.encode(errors="surrogateescape")
-    units = secret.encode("utf-16-be", "surrogatepass")
-    for digits, code in ((plain.hex(), units.hex()), (plain.hex().upper(), units.hex().upper())):
-        yield digits.encode(), 2
-        yield re.sub("..", r"%\g<0>", digits).encode(), 3
-        yield re.sub("....", r"\\u\g<0>", code).encode(), 6
-        yield re.sub("....", r"\\\\u\g<0>", code).encode(), 7  # in a string in JSON
+    decoded = map(_plain, (secret, json.dumps(secret)[1:-1], html.escape(secret)))
+    for text in (plain.replace(b"\\", b""), *decoded):  # in the first, its own % were escaped too
+        yield text, 1
+        if len(inside := _EDGES.sub(b"", text)) >= _MIN_LIVE:
+            yield inside, 1
+    yield plain.hex().encode(), 2
+    yield plain.hex().upper().encode(), 2
     for before in range(3):  # bytes before it in its first base64 group
         encoded = base64.b64encode(bytes(before) + plain).rstrip(b"=")
         # Without the characters that also depend on neighbouring bytes.

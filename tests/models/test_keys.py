@@ -111,6 +111,26 @@ async def test_secrets_of_a_given_session_are_removed(options: dict[str, Any]) -
         assert basic not in error.message
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{KEY} 200 OK",
+        f"HTTP/1.1 {KEY}",
+        f"HTTP/1.1 200 OK\r\nbad header {KEY}",
+        f"HTTP/1.1 200 OK\r\ncontent-length: {KEY}",
+        f"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{KEY}",
+    ],
+)
+async def test_invalid_http_is_not_quoted(answer: str) -> None:
+    """What the session adds to a request is known only after the head of a response."""
+    with serving(over_http.say(answer.encode() + b"\r\n\r\n")) as served:
+        async with aiohttp.ClientSession(middlewares=[_sign]) as session:
+            model = model_of(served.url, api_key=None, session=session)
+            error = (await over_http.outcome_async(model)).error
+    assert error.code == "connection_lost"
+    assert not leaks(all_of(error), KEY)
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_password_of_a_proxy_is_removed(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy may repeat it in the body, or, when it refuses to connect, beside the status."""

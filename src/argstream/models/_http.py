@@ -519,8 +519,9 @@ def _unreachable(
         case aiohttp.ClientPayloadError(__cause__=ContentLengthError() | TransferEncodingError()):
             code = "connection_lost"
             message = f"{info.name} closed the connection before the end of its response"
-        case aiohttp.ClientResponseError(message=reason):
-            code, message = "connection_lost", f"{info.name} sent invalid HTTP: {reason}"
+        case aiohttp.ClientResponseError(__cause__=cause):  # the texts have bytes of the response
+            kind = type(getattr(cause, "__cause__", None) or error).__name__
+            code, message = "connection_lost", f"{info.name} sent invalid HTTP ({kind})"
         case _:
             code = "connection_lost"
             message = f"the connection to {info.name} was lost: {_text(error)}"

@@ -15,7 +15,6 @@ from argstream.models._retries import may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
 MAX_ERROR_BYTES: Final = 64 * 1024  # read of an error response
-_MAX_DETAIL_CHARS: Final = 1000
 _TITLE: Final = re.compile(r"<title\b", re.IGNORECASE)
 _TITLE_END: Final = re.compile(r"</title", re.IGNORECASE)
 # Start and end of the parts of a page that are not text.
@@ -42,7 +41,8 @@ _CODES: Final = {
     504: "timeout",
     529: "overloaded",
 }
-_MAX_MESSAGE_CHARS: Final = 2000
+_MAX_MESSAGE_CHARS: Final = 1000
+_MAX_CODE_CHARS: Final = 200  # also of the request ID
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -166,7 +166,7 @@ def refused(
 ) -> FailedAttempt:
     details = parse_error(body)
     if 300 <= status < 400:
-        target = headers.get("location", "").partition("?")[0].partition("#")[0][:200]
+        target = headers.get("location", "").partition("?")[0].partition("#")[0]
         message = f"{info.url} redirects to {target!r} ({status}). Pass the target as base_url"
         return failed(info, "redirect", message, status=status, headers=headers)
     return failed(
@@ -204,7 +204,7 @@ def headline(status: int, info: RequestInfo) -> str:
 
 
 def _details(details: "ErrorDetails") -> str:
-    if not details.message:
+    if not details.message.strip():
         return "" if details.code else ", without a reason"
     return f": {details.message}" + (f" ({details.param})" if details.param else "")
 
@@ -218,7 +218,7 @@ def failed_at_once(
 
 def not_a_stream(info: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
     details = parse_error(body)
-    if not details.message:
+    if not details.message.strip():
         message = f"{info.name} sent an empty response"
         return failed(info, "empty_response", message, retryable=True, status=200, headers=headers)
     message = (
@@ -241,12 +241,15 @@ def failed(
     """Return a failure without secrets."""
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
+    redacted = info.secrets.redacted_message
+    message = redacted(" ".join(message.split()))  # first, because the start of a secret is none
+    is_long = len(message) > _MAX_MESSAGE_CHARS
     failure = ProviderError(
-        info.secrets.redacted_message(code[:200]),
-        info.secrets.redacted_message(" ".join(message.split())[:_MAX_MESSAGE_CHARS]),
+        redacted(code)[:_MAX_CODE_CHARS],
+        f"{message[:_MAX_MESSAGE_CHARS]} …" if is_long else message,
         retryable=retryable,
         status=status,
-        request_id=None if request_id is None else info.secrets.redacted_message(request_id[:200]),
+        request_id=None if request_id is None else redacted(request_id)[:_MAX_CODE_CHARS],
     )
     return FailedAttempt(failure, retry_after)
 
@@ -262,10 +265,9 @@ class ErrorDetails(NamedTuple):
 def parse_error(body: bytes) -> ErrorDetails:
     text = body[:MAX_ERROR_BYTES].decode(errors="replace").strip()
     try:
-        parsed = _parse_json(json.loads(text))
+        return _parse_json(json.loads(text))
     except (ValueError, RecursionError):
-        parsed = _parse_page(text) if text.startswith("<") else ErrorDetails(text)
-    return ErrorDetails(_shortened(parsed.message), parsed.code[:100], parsed.param[:100])
+        return _parse_page(text) if text.startswith("<") else ErrorDetails(text)
 
 
 def _parse_json(document: Any) -> ErrorDetails:
@@ -346,8 +348,3 @@ def _texts(page: str) -> Iterator[str]:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _shortened(message: str) -> str:
-    message = " ".join(message.split())
-    return message if len(message) <= _MAX_DETAIL_CHARS else f"{message[:_MAX_DETAIL_CHARS]} …"

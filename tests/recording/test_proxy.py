@@ -485,6 +485,8 @@ def test_chunked_and_several_requests_on_one_connection_are_forwarded(tmp_path: 
         (b"GET / HTTP/1.1\r\nHost: localhost.evil.com:80", 403, b"the host must be"),
         (POST + b"Origin: http://evil.com", 403, b"of web pages"),
         (POST + b"Origin: null", 403, b"of web pages"),
+        (POST + b"Origin: http://localhost\r\nOrigin: http://evil.com", 403, b"of web pages"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site", 403, b"of web pages"),
         (POST + b"Origin: http://localhost@evil.com", 403, b"of web pages"),
     ],
 )

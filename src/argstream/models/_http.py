@@ -9,7 +9,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from ipaddress import ip_address, ip_network
 from math import inf
@@ -74,6 +74,7 @@ _LAST_EVENT: Final = re.compile(
 _MAX_LAST_EVENT_BYTES: Final = 40
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _CLOSE_TIMEOUT: Final = 1.0  # after the last event
+_UNREAD_TIMEOUT: Final = 0.01  # to read bytes that have arrived already
 _logger = logging.getLogger("argstream.models")
 # Our sessions. Without a reference, one could become garbage together with what would close it, and
 # aiohttp logs an error about an open session that is garbage.
@@ -609,13 +610,16 @@ class _Body:
             self._timer.cancel()
         self._response.close()
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, *, is_second: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
         now = self._loop.time()
         due = min(min(self._waiting_since, now) + self._longest_wait, self._deadline)
-        if due <= now:
+        if due <= now and is_second:
             self._content.set_exception(TimeoutError())
+        elif due <= now:  # bytes may have arrived while the loop was blocked
+            again = partial(self._set_timer, is_second=True)
+            self._timer = self._loop.call_later(_UNREAD_TIMEOUT, again)
         elif due != inf:
             self._timer = self._loop.call_at(due, self._set_timer)
 

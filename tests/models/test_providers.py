@@ -1,6 +1,7 @@
 """make_model: names of models, addresses, requests and options."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -252,7 +253,8 @@ def test_invalid_header_is_named(headers: Any) -> None:
 def test_invalid_options_raise() -> None:
     invalid: list[dict[str, Any]] = [
         *({"timeout": 0}, {"timeout": -1.0}, {"retries": -1}, {"session": object()}),
-        *({"api_key": 7}, {"base_url": "nonsense"}),
+        *({"api_key": 7}, {"base_url": "nonsense"}, {"base_url": 5}),
+        *({"timeout": "x"}, {"timeout": math.inf}, {"retries": "x"}),
     ]
     for options in invalid:
         with pytest.raises(UsageError):

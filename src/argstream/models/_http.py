@@ -103,7 +103,8 @@ class Timeouts(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for seconds in (self.connect, self.first_byte, self.idle):
-            if seconds is not None and not seconds > 0:
+            is_number = isinstance(seconds, int | float) and 0 < seconds < inf
+            if seconds is not None and not is_number:
                 raise UsageError(f"Timeouts: each must be greater than 0, or None, not {seconds!r}")
 
 

@@ -17,6 +17,7 @@ import pytest
 from argstream import UsageError
 from argstream.errors import MissingExtraError
 from argstream.models import Retries, Timeouts, make_model
+from argstream.recording.proxy import Upstream
 from tests.models.over_http import ask, failure_of, model_of, request_for, respond, serving
 from tests.support import program_is_missing
 
@@ -154,6 +155,8 @@ def errors_on_a_mac() -> str:
             without.setitem(sys.modules, "truststore", None)
             with pytest.raises(MissingExtraError) as caught:
                 failure_message(NOWHERE)
+            with pytest.raises(MissingExtraError):
+                Upstream("https://a.example").connect()
         return f"{caught.value}\n{failure_message(NOWHERE)}"
 
 

@@ -30,6 +30,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from argstream._asyncio import LoopThread, cancel_until_done, run_in_thread, shielded
+from argstream._certificates import load_certificates
 from argstream._secrets import Secrets, secrets_of_body, secrets_of_request
 from argstream.errors import MissingExtraError, UsageError
 from argstream.recording._format import Ending, Request, Response
@@ -238,7 +239,7 @@ class Upstream:
 
     def connect(self) -> aiohttp.ClientSession:
         """Return a session without a read timeout, because a model may think for minutes."""
-        certificates = ssl.create_default_context() if self.url.startswith("https") else True
+        certificates = load_certificates() if self.url.startswith("https") else True
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=certificates),
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),

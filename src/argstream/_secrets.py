@@ -294,7 +294,8 @@ class Redactor:
         """Like ``feed``, with the times at which the bytes arrived."""
         held_at = self._held_at if self._held else at
         data, border = self._held + chunk, len(self._held)
-        cut = None if is_end else _CUT_ESCAPE.search(data, len(data) - _MAX_CUT_ESCAPE)
+        is_whole = is_end or not self._search.all
+        cut = None if is_whole else _CUT_ESCAPE.search(data, len(data) - _MAX_CUT_ESCAPE)
         plain, places = _without_escapes(data if cut is None else data[: cut.start()])
         end = len(plain) if is_end else len(plain) - self._search.partial_length(plain)
         before: list[bytes] = []
@@ -340,7 +341,7 @@ class _Search:
                     self._add_parts(spelling, _MIN_RUN * width)
             else:
                 self._whole.update(new)
-        self._all = b"".join(_SEPARATOR + spelling for spelling in spellings)
+        self.all = b"".join(_SEPARATOR + spelling for spelling in spellings)
         # Without parts: a match if data without escapes contain a secret.
         self.has_secret = None if by_parts else _pattern(sorted(self._whole)).search
 
@@ -352,10 +353,10 @@ class _Search:
     def partial_length(self, data: bytes) -> int:
         """Return how many bytes at the end of the data may be part of a secret that continues."""
         length = 0
-        while length < len(data) and data[-length - 1 :] in self._all:
+        while length < len(data) and data[-length - 1 :] in self.all:
             length += 1
         while (
-            length and self.has_secret is not None and _SEPARATOR + data[-length:] not in self._all
+            length and self.has_secret is not None and _SEPARATOR + data[-length:] not in self.all
         ):
             length -= 1
         return length

@@ -138,6 +138,20 @@ async def test_call_id_cannot_add_a_log_line(caplog: pytest.LogCaptureFixture) -
     assert "\n" not in message
 
 
+async def test_error_of_a_tool_cannot_add_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "argstream")
+
+    @tool(name="send")
+    async def fail(to: str) -> str:
+        raise RuntimeError(f"no {to}")
+
+    response = [ps.message_start(), *call_to_send(0, "x\n\x1bFORGED"), *ps.message_end()]
+    await Agent(model_of(response), [fail]).run_async("Go")
+    (line,) = [line for line in caplog.text.splitlines() if "FORGED" in line]
+    assert line == "Exception: RuntimeError: no x⟦LF⟧⟦ESC⟧FORGED"
+    assert "in fail" in caplog.text
+
+
 def test_forged_result_of_an_earlier_turn_is_not_sent_back() -> None:
     first = [ps.message_start(), ps.tool_use(0, "read"), ps.input_json(0, '{"path": "a"}')]
     first += [ps.block_stop(0), *ps.message_end()]

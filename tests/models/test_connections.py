@@ -246,21 +246,28 @@ def test_proxy_is_used_except_for_some_hosts(
 # Time-outs and errors when the reader is slow
 
 
-async def test_slow_reader_does_not_time_out() -> None:
-    is_wanted = threading.Event()
+async def test_slow_reader_and_blocked_loop_do_not_time_out() -> None:
+    is_wanted, is_read = threading.Event(), threading.Event()
 
     def talk(connection: socket.socket) -> None:
         connection.sendall(HEAD + b"\r\ndata: 1\n\n")
         is_wanted.wait(5)
         time.sleep(0.05)
-        hang(b"data: 2\n\n")(connection)
+        connection.sendall(b"data: 2\n\n")
+        is_read.wait(5)
+        hang(b"data: 3\n\n")(connection)
 
     with serving(talk) as served:
         source = model_of(served.url, timeout=Timeouts(idle=0.2)).stream(REQUEST)
         assert await anext(source) == b"data: 1\n\n"
         await asyncio.sleep(0.5)
+        reading = asyncio.ensure_future(anext(source))
+        await asyncio.sleep(0.05)  # so that it waits
         is_wanted.set()
-        assert await anext(source) == b"data: 2\n\n"
+        asyncio.get_running_loop().call_soon(time.sleep, 0.5)
+        assert await reading == b"data: 2\n\n"
+        is_read.set()
+        assert await anext(source) == b"data: 3\n\n"
         with pytest.raises(ProviderError, match=r"sent nothing for 0\.2 s"):
             await anext(source)
 

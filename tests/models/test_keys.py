@@ -68,6 +68,14 @@ def test_masked_key_in_an_error_is_removed(message: str) -> None:
     assert KEY[-3:] not in error.message
 
 
+@pytest.mark.parametrize("status", ["401 Unauthorized", "302 Found"])
+def test_key_at_the_limit_of_a_text_is_removed(status: str) -> None:
+    long = "x" * 190 + KEY
+    body = json.dumps({"error": {"message": "x" * 930 + KEY * 3, "code": long}}).encode()
+    error = ask(respond(status, body, request_id=long, location="x" * 900 + KEY * 3)).error
+    assert not leaks(all_of(error), KEY)
+
+
 def test_text_that_is_no_part_of_a_key_is_kept() -> None:
     body = "wait... 3 ** 2 … abcd and sk-other***x, please; abc, abcd".encode()
     error = ask(respond("400 No", body), request=request_for(headers={"x-token": "abc"})).error

@@ -1,6 +1,7 @@
 """make_model: names of models, addresses, requests and options."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from argstream import UsageError
 from argstream.errors import MissingExtraError
 from argstream.models import Retries, Timeouts, make_model
+from argstream.recording.proxy import Upstream
 from tests.models.over_http import ask, failure_of, model_of, request_for, respond, serving
 from tests.support import program_is_missing
 
@@ -153,6 +155,8 @@ def errors_on_a_mac() -> str:
             without.setitem(sys.modules, "truststore", None)
             with pytest.raises(MissingExtraError) as caught:
                 failure_message(NOWHERE)
+            with pytest.raises(MissingExtraError):
+                Upstream("https://a.example").connect()
         return f"{caught.value}\n{failure_message(NOWHERE)}"
 
 
@@ -252,7 +256,8 @@ def test_invalid_header_is_named(headers: Any) -> None:
 def test_invalid_options_raise() -> None:
     invalid: list[dict[str, Any]] = [
         *({"timeout": 0}, {"timeout": -1.0}, {"retries": -1}, {"session": object()}),
-        *({"api_key": 7}, {"base_url": "nonsense"}),
+        *({"api_key": 7}, {"base_url": "nonsense"}, {"base_url": 5}),
+        *({"timeout": "x"}, {"timeout": math.inf}, {"retries": "x"}),
     ]
     for options in invalid:
         with pytest.raises(UsageError):

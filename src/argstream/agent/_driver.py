@@ -491,7 +491,7 @@ class Driver:
         except TimeoutError:
             pass
         except Exception as error:
-            logger.info("the source could not be interrupted", exc_info=error)
+            logger.info("the source could not be interrupted", exc_info=_shown(error))
         self._close_reading(reading)
 
     async def _read_turn(self, messages: tuple[Message, ...], reading: "TurnReader") -> None:
@@ -517,7 +517,7 @@ class Driver:
     def _source_failed(self, error: BaseException, reading: "TurnReader") -> None:
         if reading.turn_is_over or self.loop.is_ending:
             # The turn is complete, or the run is stopped: errors of the connection do not matter.
-            logger.info("the stream failed after its turn", exc_info=error)
+            logger.info("the stream failed after its turn", exc_info=_shown(error))
             return
         if isinstance(error, StreamError) and not self.source.is_observed:
             self.failure = error
@@ -569,6 +569,11 @@ class Driver:
             for event in deltas:
                 if (early := reading.grow(event)) is not None:
                     self._tools.start_early(early)
+
+
+def _shown(error: BaseException) -> Exception:
+    """Return an error for the log. Line breaks in its text could imitate other lines."""
+    return Exception(visible_line(failure_message(error))).with_traceback(error.__traceback__)
 
 
 def _are_deltas(events: list[ev.Event]) -> bool:
@@ -656,7 +661,7 @@ class ToolTasks:
                 result = await tool.execute(early or tool.bind(text or ""), context)
                 failed = False
         except Exception as error:
-            logger.info("the tool %r failed", tool.name, exc_info=error)
+            logger.info("the tool %r failed", tool.name, exc_info=_shown(error))
             result = failure_message(error)
         except asyncio.CancelledError:
             if not running.is_cancelled:

@@ -15,7 +15,6 @@ from argstream.models._retries import may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
 MAX_ERROR_BYTES: Final = 64 * 1024  # read of an error response
-_MAX_DETAIL_CHARS: Final = 1000
 # Each alternative ends at the end of the page at the latest, so that a search takes linear time.
 _TITLE: Final = re.compile(r"<title\b[^>]*+(?:>|\Z)(.*?)(?:</title|\Z)", re.IGNORECASE | re.DOTALL)
 _MARKUP: Final = re.compile(
@@ -36,7 +35,8 @@ _CODES: Final = {
     504: "timeout",
     529: "overloaded",
 }
-_MAX_MESSAGE_CHARS: Final = 2000
+_MAX_MESSAGE_CHARS: Final = 1000
+_MAX_CODE_CHARS: Final = 200  # also of the request ID
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -146,7 +146,7 @@ def refused(
 ) -> FailedAttempt:
     details = parse_error(body)
     if 300 <= status < 400:
-        target = headers.get("location", "").partition("?")[0].partition("#")[0][:200]
+        target = headers.get("location", "").partition("?")[0].partition("#")[0]
         message = f"{info.url} redirects to {target!r} ({status}). Pass the target as base_url"
         return failed(info, "redirect", message, status=status, headers=headers)
     return failed(
@@ -184,7 +184,7 @@ def headline(status: int, info: RequestInfo) -> str:
 
 
 def _details(details: "ErrorDetails") -> str:
-    if not details.message:
+    if not details.message.strip():
         return "" if details.code else ", without a reason"
     return f": {details.message}" + (f" ({details.param})" if details.param else "")
 
@@ -198,7 +198,7 @@ def failed_at_once(
 
 def not_a_stream(info: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
     details = parse_error(body)
-    if not details.message:
+    if not details.message.strip():
         message = f"{info.name} sent an empty response"
         return failed(info, "empty_response", message, retryable=True, status=200, headers=headers)
     message = (
@@ -219,19 +219,22 @@ def failed(
     retry_after: float | None = None,
 ) -> FailedAttempt:
     """Return a failure without secrets."""
-    message = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
+    found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
+    request_id = next((value for value in found if value), None)
+    redacted = info.secrets.redacted_message
+    message = redacted(" ".join(message.split()))  # first, because the start of a secret is none
+    if len(message) > _MAX_MESSAGE_CHARS:
+        message = f"{message[:_MAX_MESSAGE_CHARS]} …"
     if retry_after:
         message += f"; retry after {retry_after:g} s"
     if info.tries > 1:
         message += f"; tried {info.tries} times"
-    found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
-    request_id = next((value for value in found if value), None)
     failure = ProviderError(
-        info.secrets.redacted_message(code[:200]),
-        info.secrets.redacted_message(message),
+        redacted(code)[:_MAX_CODE_CHARS],
+        message,
         retryable=retryable,
         status=status,
-        request_id=None if request_id is None else info.secrets.redacted_message(request_id[:200]),
+        request_id=None if request_id is None else redacted(request_id)[:_MAX_CODE_CHARS],
     )
     return FailedAttempt(failure, retry_after)
 
@@ -247,10 +250,9 @@ class ErrorDetails(NamedTuple):
 def parse_error(body: bytes) -> ErrorDetails:
     text = body[:MAX_ERROR_BYTES].decode(errors="replace").strip()
     try:
-        parsed = _parse_json(json.loads(text))
+        return _parse_json(json.loads(text))
     except (ValueError, RecursionError):
-        parsed = _parse_page(text) if text.startswith("<") else ErrorDetails(text)
-    return ErrorDetails(_shortened(parsed.message), parsed.code[:100], parsed.param[:100])
+        return _parse_page(text) if text.startswith("<") else ErrorDetails(text)
 
 
 def _parse_json(document: Any) -> ErrorDetails:
@@ -310,8 +312,3 @@ def _parse_page(page: str) -> ErrorDetails:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _shortened(message: str) -> str:
-    message = " ".join(message.split())
-    return message if len(message) <= _MAX_DETAIL_CHARS else f"{message[:_MAX_DETAIL_CHARS]} …"

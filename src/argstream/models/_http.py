@@ -4,12 +4,11 @@ import asyncio
 import json
 import logging
 import os
-import platform
 import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from ipaddress import ip_address, ip_network
 from math import inf
@@ -21,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream._asyncio import FirstLoop, PerLoop
+from argstream._certificates import load_certificates, variables_set
 from argstream.errors import MissingExtraError, UsageError
 from argstream.models._errors import (
     MAX_ERROR_BYTES,
@@ -50,15 +50,6 @@ except ModuleNotFoundError:
 
 _KEPT_ALIVE: Final = 60.0  # seconds that a connection may be unused: a tool runs between two turns
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
-# Where Linux distributions have the certificates, for a Python whose OpenSSL looks elsewhere.
-_CERTIFICATE_FILES: Final = (
-    "/etc/ssl/cert.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/cert.pem",
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/ssl/ca-bundle.pem",
-)
 _MAX_UNREAD_BYTES: Final = 64 * 1024  # the server has to wait at twice as many
 _MAX_HEADER_BYTES: Final = 64 * 1024  # of one header of a response
 _MAX_FIRST_EVENT_BYTES: Final = 1024 * 1024  # a longer first event is not inspected
@@ -73,7 +64,9 @@ _LAST_EVENT: Final = re.compile(
 )
 _MAX_LAST_EVENT_BYTES: Final = 40
 _CLOSE_TIMEOUT: Final = 1.0  # after the last event
+_UNREAD_TIMEOUT: Final = 0.01  # to read bytes that have arrived already
 _logger = logging.getLogger("argstream.models")
+_certificates: Final = cache(load_certificates)  # loading takes at least 20 ms
 # Our sessions. Without a reference, one could become garbage together with what would close it, and
 # aiohttp logs an error about an open session that is garbage.
 _open_sessions: Final[set[aiohttp.ClientSession]] = set()
@@ -101,7 +94,8 @@ class Timeouts(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for seconds in (self.connect, self.first_byte, self.idle):
-            if seconds is not None and not seconds > 0:
+            is_number = isinstance(seconds, int | float) and 0 < seconds < inf
+            if seconds is not None and not is_number:
                 raise UsageError(f"Timeouts: each must be greater than 0, or None, not {seconds!r}")
 
 
@@ -364,35 +358,6 @@ def _drop_session(session: aiohttp.ClientSession) -> None:
         _close_session(session).send(None)
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Load the certificates once, because loading takes at least 20 ms."""
-    try:
-        context = _load_certificates()
-    except OSError as error:  # includes ssl.SSLError
-        names = _variables_set(_CERTIFICATES)
-        raise UsageError(f"{names}: certificates cannot be loaded: {error}") from None
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _load_certificates() -> ssl.SSLContext:
-    file, folder = (os.environ.get(name) or None for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
-    if file is None and folder is None:
-        if platform.system() in ("Darwin", "Windows"):  # OpenSSL does not know their certificates
-            try:
-                import truststore
-            except ModuleNotFoundError:
-                raise MissingExtraError("http", "a model over HTTP") from None
-            return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if ssl.get_default_verify_paths().cafile is None:
-            file = next(filter(os.path.isfile, _CERTIFICATE_FILES), None)
-    context = ssl.create_default_context(cafile=file, capath=folder)
-    # Python 3.13 sets it. Certificates of many companies do not comply.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
 async def _proxy_for(url: str) -> str | None:
     """Return the proxy that the environment or the system sets for a URL.
 
@@ -405,7 +370,7 @@ async def _proxy_for(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if problem := _problem_of_proxy(proxy):
         del proxies, proxy  # tracebacks may show local variables
-        raise UsageError(f"{_variables_set(_PROXIES)}: {problem}")
+        raise UsageError(f"{variables_set(_PROXIES)}: {problem}")
     return proxy
 
 
@@ -430,12 +395,6 @@ def _problem_of_proxy(proxy: str) -> str:
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return ""
     return "not a valid proxy URL"  # not shown, because it may contain a password
-
-
-def _variables_set(variables: tuple[str, ...]) -> str:
-    spellings = [spelling for name in variables for spelling in (name, name.lower())]
-    found = [f"${name}" for name in spellings if os.environ.get(name)]
-    return ", ".join(found) or "the settings of this machine"
 
 
 class FirstEvent:
@@ -603,13 +562,16 @@ class _Body:
             self._timer.cancel()
         self._response.close()
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, *, is_second: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
         now = self._loop.time()
         due = min(min(self._waiting_since, now) + self._longest_wait, self._deadline)
-        if due <= now:
+        if due <= now and is_second:
             self._content.set_exception(TimeoutError())
+        elif due <= now:  # bytes may have arrived while the loop was blocked
+            again = partial(self._set_timer, is_second=True)
+            self._timer = self._loop.call_later(_UNREAD_TIMEOUT, again)
         elif due != inf:
             self._timer = self._loop.call_at(due, self._set_timer)
 

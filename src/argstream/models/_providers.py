@@ -138,7 +138,7 @@ def checked_base_url(url: str, origin: str) -> str:
 
     It must not contain secrets, because URLs appear in logs and errors.
     """
-    url = url.strip()
+    url = str(url).strip()
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

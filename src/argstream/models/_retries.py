@@ -36,7 +36,7 @@ class Retries(Struct, frozen=True, kw_only=True):
     now: Callable[[], float] = time.time  # Unix time, for a retry-after that is a date
 
     def __post_init__(self) -> None:
-        if self.most < 0:
+        if type(self.most) is not int or self.most < 0:
             raise UsageError(f"Retries: most must be at least 0, not {self.most!r}")
         waits = (self.first_wait, self.longest_wait, self.longest_told_wait, self.longest_in_all)
         if not all(math.isfinite(wait) and wait >= 0 for wait in waits):

@@ -56,7 +56,8 @@ _ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
 _MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
-# A compressed response may unpack to this, and to so many times its length in addition.
+# The recording of a compressed response may have this length, and so many times the response's
+# length in addition. In JSON, a byte can become six.
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _MAX_RATIO: Final = 100
 
@@ -84,6 +85,7 @@ class Recorder:
         self._started = clock() if started is None else started
         self._secrets = Secrets(secrets)
         self._redactor = self._secrets.redactor()
+        self.length = 0  # of the file
         self._is_closed = False
         self._path = Path(file) if isinstance(file, str | Path) else None
         self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
@@ -145,6 +147,7 @@ class Recorder:
 
     def _write(self, line: bytes) -> None:
         left = memoryview(line)
+        self.length += len(line)
         try:
             while left:
                 written = self._file.write(left)
@@ -301,18 +304,15 @@ class _Decompressor:
         self._is_deflate = encoding == "deflate"
         self._unpack: Any = None  # created when the header is known
         self._start = b""  # the first bytes, until then
-        self._left = _MAX_UNPACKED  # how much more may be unpacked
+        self.limit = _MAX_UNPACKED  # of the length of the recording
 
     @property
     def is_complete(self) -> bool:
         return not self._start if self._unpack is None else self._unpack.eof
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decompress the next bytes.
-
-        Raises ``zlib.error`` if they are not valid, and ``_TooLargeError``.
-        """
-        self._left += len(data) * _MAX_RATIO
+        """Decompress the next bytes. Raises ``zlib.error`` if they are not valid."""
+        self.limit += len(data) * _MAX_RATIO
         if self._unpack is None:
             data = self._start = self._start + data
             if len(data) < _ZLIB_HEADER_BYTES:
@@ -328,9 +328,6 @@ class _Decompressor:
                 self._unpack = zlib.decompressobj(_ANY_HEADER)
             piece = self._unpack.decompress(data, _MAX_PIECE)
             data = self._unpack.unconsumed_tail or self._unpack.unused_data
-            self._left -= len(piece)
-            if self._left < 0:
-                raise _TooLargeError
             yield piece
 
 
@@ -363,6 +360,8 @@ class ResponseRecorder:
             decompressor = self._decompressor
             for piece in (chunk,) if decompressor is None else decompressor.feed(chunk):
                 self._recorder.write(piece)
+                if decompressor is not None and self._recorder.length > decompressor.limit:
+                    raise _TooLargeError
         except zlib.error:
             self._cut("the response does not match its content-encoding")
         except _TooLargeError:

@@ -30,6 +30,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from argstream._asyncio import LoopThread, cancel_until_done, run_in_thread, shielded
+from argstream._certificates import load_certificates
 from argstream._secrets import Secrets, secrets_of_body, secrets_of_request
 from argstream.errors import MissingExtraError, UsageError
 from argstream.recording._format import Ending, Request, Response
@@ -235,7 +236,7 @@ class Upstream:
 
     def connect(self) -> aiohttp.ClientSession:
         """Return a session without a read timeout, because a model may think for minutes."""
-        certificates = ssl.create_default_context() if self.url.startswith("https") else True
+        certificates = load_certificates() if self.url.startswith("https") else True
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=certificates),
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
@@ -348,7 +349,9 @@ def _error(status: int, message: str) -> web.Response:
 
 def _refusal(request: web.BaseRequest) -> web.Response | None:
     """Return the response to a request that must not be passed on."""
-    origin = request.headers.get("origin")
+    origins = request.headers.getall("origin", ())
+    # An image of a web page has no Origin. Several origins never match.
+    has_page = origins or request.headers.get("sec-fetch-site") == "cross-site"
     if request.method == "CONNECT" or not request.raw_path.startswith("/"):
         return _error(400, "this is not a forward proxy. Use its URL as the client's base URL")
     if request.version < HttpVersion11:
@@ -357,7 +360,7 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
         return _error(501, "this proxy does not support WebSockets")
     if not _LOOPBACK.fullmatch(request.headers.get("host", "")):
         return _error(403, "the Host must be localhost, 127.0.0.1 or [::1]")
-    if origin is not None and not _LOOPBACK.fullmatch(re.sub("^https?://", "", origin)):
+    if has_page and not _LOOPBACK.fullmatch(re.sub("^https?://", "", ",".join(origins))):
         return _error(403, "requests of web pages are refused, unless they are from this machine")
     return None
 

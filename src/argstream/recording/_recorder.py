@@ -85,7 +85,7 @@ class Recorder:
         self._started = clock() if started is None else started
         self._secrets = Secrets(secrets)
         self._redactor = self._secrets.redactor()
-        self.length = 0  # of the file
+        self.length: int = 0  # of the file
         self._is_closed = False
         self._path = Path(file) if isinstance(file, str | Path) else None
         self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file

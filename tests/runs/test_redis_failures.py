@@ -220,8 +220,11 @@ async def test_error_in_the_listener_fails_only_the_followers_of_its_event_loop(
         raise KeyError("unexpected")
 
     writer, lease, _ = await begin_run(store)
-    following = asyncio.create_task(follow_all(other))
-    await asyncio.sleep(0.02)
+    subscribed = asyncio.Event()
+    with monkeypatch.context() as noting:
+        noting.setattr(other._tails, "mark_stale", lambda _: subscribed.set())
+        following = asyncio.create_task(follow_all(other))
+        await subscribed.wait()
     with monkeypatch.context() as broken:
         broken.setattr(other._tails, "mark_stale", fail)
         with pytest.raises(StoreError, match="KeyError: 'unexpected'"):

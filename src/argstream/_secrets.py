@@ -187,11 +187,8 @@ def secrets_of_environment(environment: Mapping[str, str]) -> set[str]:
 
     Only random values are returned, because a password that is a word occurs in ordinary text.
     """
-    found: set[str] = set()
-    for name, value in environment.items():
-        if is_secret_name(name):
-            found.update(_in_variable(value))
-    return set(filter(looks_random, found))
+    values = (value for name, value in environment.items() if is_secret_name(name))
+    return {secret for value in values for secret in _in_variable(value) if looks_random(secret)}
 
 
 def _in_variable(value: str) -> Iterable[str]:

@@ -11,6 +11,7 @@ from urllib.request import getproxies
 
 from argstream._secrets import Secrets, secrets_of_request, secrets_of_url
 from argstream.errors import ProviderError, UsageError
+from argstream.models._providers import Provider
 from argstream.models._retries import may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
@@ -35,6 +36,15 @@ _CODES: Final = {
     504: "timeout",
     529: "overloaded",
 }
+_HEADLINES: Final = {  # formatted with a RequestInfo
+    401: "{0.name} refused {0.key} (401)",
+    403: "{0.name} does not allow this for {0.key} (403)",
+    404: "{0.url} does not know the model {0.model!r}, or is not the URL of the API (404). "
+    "Check the name and base_url",
+    407: "the proxy for {0.origin} requires authentication (407)",
+    413: "the request is too long for {0.name} (413)",
+    429: "{0.name} limits the rate of requests or tokens (429)",
+}
 _MAX_MESSAGE_CHARS: Final = 1000
 _MAX_CODE_CHARS: Final = 200  # also of the request ID
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
@@ -55,22 +65,13 @@ class Hidden:
 class Key:
     """An API key that was passed, or the environment variables that are read on each request."""
 
-    __slots__ = ("_bearer_variable", "_given", "_is_needed", "_provider", "_variables")
+    __slots__ = ("_given", "_is_needed", "_provider", "_variables")
 
-    def __init__(
-        self,
-        given: Hidden,
-        variables: tuple[str, ...],
-        *,
-        provider: str,
-        is_needed: bool,
-        bearer_variable: str = "",
-    ) -> None:
+    def __init__(self, given: Hidden, provider: Provider, *, is_needed: bool) -> None:
         if not isinstance(given.value, str | None):
             raise UsageError(f"api_key must be a str, not {type(given.value).__name__}")
         self._given = given.value
-        self._variables = (*variables, bearer_variable)
-        self._bearer_variable = bearer_variable
+        self._variables = (*provider.key_variables, provider.token_variable)
         self._provider = provider
         self._is_needed = is_needed
 
@@ -89,14 +90,14 @@ class Key:
     @property
     def is_token(self) -> bool:
         """Whether it must be sent as a bearer token."""
-        return not self._given and self._found() == self._bearer_variable != ""
+        return not self._given and self._found() == self._provider.token_variable != ""
 
     def value(self) -> str | None:
         """Return the key, or None if there is none and none is needed."""
         # No local variables for the key: tracebacks may show them.
         if not self._read() and self._is_needed:
             raise UsageError(
-                f"{self._provider} needs an API key. Set {self._variables[0]} or pass api_key"
+                f"{self._provider.name} needs an API key. Set {self._variables[0]} or pass api_key"
             )
         if not (self._read().isascii() and self._read().isprintable()):
             raise UsageError(f"{self.origin} contains characters that are not allowed in a key")
@@ -161,26 +162,8 @@ def refused(
 
 
 def headline(status: int, info: RequestInfo) -> str:
-    match status:
-        case 401:
-            return f"{info.name} refused {info.key} (401)"
-        case 403:
-            return f"{info.name} does not allow this for {info.key} (403)"
-        case 404:
-            return (
-                f"{info.url} does not know the model {info.model!r}, or is not the URL of the API "
-                "(404). Check the name and base_url"
-            )
-        case 407:
-            return f"the proxy for {info.origin} requires authentication (407)"
-        case 413:
-            return f"the request is too long for {info.name} (413)"
-        case 429:
-            return f"{info.name} limits the rate of requests or tokens (429)"
-        case _ if status >= 500:
-            return f"{info.name} failed with {status}"
-        case _:
-            return f"{info.name} refused the request with {status}"
+    verb = "failed" if status >= 500 else "refused the request"
+    return _HEADLINES.get(status, f"{{0.name}} {verb} with {status}").format(info)
 
 
 def _details(details: "ErrorDetails") -> str:
@@ -219,8 +202,7 @@ def failed(
     retry_after: float | None = None,
 ) -> FailedAttempt:
     """Return a failure without secrets."""
-    found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
-    request_id = next((value for value in found if value), None)
+    request_id = next(filter(None, map((headers or {}).get, _REQUEST_IDS)), None)
     redacted = info.secrets.redacted_message
     message = redacted(" ".join(message.split()))  # first, because the start of a secret is none
     if len(message) > _MAX_MESSAGE_CHARS:
@@ -260,8 +242,7 @@ def _parse_json(document: Any) -> ErrorDetails:
         case [first, *_]:  # Google's gateways wrap the error in a list
             return _parse_json(first)
         case {"error": dict(error)}:
-            parsed = _parse_object(error)
-            return parsed if parsed.message else parsed._replace(message=_dump(error))
+            return _parse_object(error)
         case {"error": str(message), **others}:  # Ollama; xAI has a code beside it
             return _parse_object(dict(others))._replace(message=message)
         case {"detail": [*details]}:  # FastAPI
@@ -269,12 +250,10 @@ def _parse_json(document: Any) -> ErrorDetails:
         case {"detail": str(message)}:
             return ErrorDetails(message)
         case dict():
-            parsed = _parse_object(document)
-            return parsed if parsed.message else parsed._replace(message=_dump(document))
+            return _parse_object(document)
         case str():
             return ErrorDetails(document)
-        case _:
-            return ErrorDetails(_dump(document))
+    return ErrorDetails(_dump(document))
 
 
 def _parse_object(error: dict[Any, Any]) -> ErrorDetails:
@@ -287,7 +266,8 @@ def _parse_object(error: dict[Any, Any]) -> ErrorDetails:
     upstream = error.get("metadata")  # OpenRouter: the error of the provider behind it
     raw = upstream.get("raw") if isinstance(upstream, dict) else None
     texts = [text for text in (message, raw) if isinstance(text, str) and text]
-    return ErrorDetails(": ".join(texts), code, param if isinstance(param, str) else "")
+    param = param if isinstance(param, str) else ""
+    return ErrorDetails(": ".join(texts) or _dump(error), code, param)
 
 
 def _parse_details(details: list[Any]) -> ErrorDetails:

@@ -139,13 +139,7 @@ def make_model(
         model=model,
         api=provider.api_at(address),
         base_url=address,
-        key=Key(
-            given,
-            provider.key_variables,
-            bearer_variable=provider.token_variable,
-            provider=provider.name,
-            is_needed=provider.needs_key and address == provider.base_url,
-        ),
+        key=Key(given, provider, is_needed=provider.needs_key and address == provider.base_url),
         timeouts=timeout,
         retries=retries,
         session=session,
@@ -445,13 +439,13 @@ def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
     match make_decoder(protocol).feed(frame.data, frame.event):
         case [ProviderFailed() as failure]:
             return failure
-        case _:
-            return None
+    return None
 
 
 def _unreachable(
     info: RequestInfo, error: Exception, connect: float | None, waited: float | None
 ) -> FailedAttempt:
+    code = "connection_lost"
     match error:
         case aiohttp.ConnectionTimeoutError():
             code, message = "timeout", f"no connection to {info.origin} within {_duration(connect)}"
@@ -468,15 +462,13 @@ def _unreachable(
         case aiohttp.ClientConnectorError(os_error=reason):
             code, message = "connection_failed", f"cannot connect to {info.origin}: {_text(reason)}"
         case aiohttp.ServerDisconnectedError():  # its text is the response so far
-            code, message = "connection_lost", f"{info.name} closed the connection"
+            message = f"{info.name} closed the connection"
         case aiohttp.ClientPayloadError(__cause__=ContentLengthError() | TransferEncodingError()):
-            code = "connection_lost"
             message = f"{info.name} closed the connection before the end of its response"
         case aiohttp.ClientResponseError(__cause__=cause):  # the texts have bytes of the response
             kind = type(getattr(cause, "__cause__", None) or error).__name__
-            code, message = "connection_lost", f"{info.name} sent invalid HTTP ({kind})"
+            message = f"{info.name} sent invalid HTTP ({kind})"
         case _:
-            code = "connection_lost"
             message = f"the connection to {info.name} was lost: {_text(error)}"
     return failed(info, code, message, retryable=_may_recover(error))
 

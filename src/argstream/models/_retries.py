@@ -57,13 +57,10 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 
 def may_succeed_later(status: int, headers: Mapping[str, str]) -> bool:
-    match headers.get("x-should-retry"):  # sent by Anthropic and OpenAI
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            return status in _TRANSIENT or (status >= 500 and status != 501)
+    told = headers.get("x-should-retry")  # sent by Anthropic and OpenAI
+    if told in ("true", "false"):
+        return told == "true"
+    return status in _TRANSIENT or (status >= 500 and status != 501)
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from argstream.errors import ProviderError, UsageError
 from argstream.providers import ProtocolName
+from argstream.providers._payloads import json_or_none
 from argstream.providers._requests import ModelRequest
 from argstream.providers._stop_reasons import WORDS
 
@@ -61,17 +62,12 @@ class CallTool:
             arguments = json.dumps(dict(arguments), ensure_ascii=False)
         if not isinstance(arguments, str):
             raise UsageError(f"CallTool: arguments must be a mapping or a str, not {arguments!r}")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "arguments", arguments)
-        object.__setattr__(self, "call_id", call_id)
+        vars(self).update(name=name, arguments=arguments, call_id=call_id)
 
     @property
     def value(self) -> dict[str, Any] | None:
         """The arguments as an object, or None if they are not one."""
-        try:
-            value = json.loads(self.arguments)
-        except (ValueError, RecursionError):
-            return None
+        value = json_or_none(self.arguments)
         return value if isinstance(value, dict) else None
 
     @property
@@ -81,7 +77,6 @@ class CallTool:
 
 
 Part: TypeAlias = Say | Think | CallTool
-
 
 Place: TypeAlias = int | Literal["call"]
 
@@ -219,10 +214,8 @@ class Reply:
             )
         if piece_size < 1:
             raise UsageError(f"Reply: piece_size must be at least 1, not {piece_size!r}")
-        object.__setattr__(self, "parts", whole)
-        object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "piece_size", piece_size)
-        object.__setattr__(self, "faults", checked_faults(faults))
+        faults = checked_faults(faults)
+        vars(self).update(parts=whole, stop=stop, piece_size=piece_size, faults=faults)
 
     @property
     def is_cut(self) -> bool:

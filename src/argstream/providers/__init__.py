@@ -53,7 +53,6 @@ ProtocolName: TypeAlias = Literal[
 ]
 """The protocols that can be decoded. ``argstream`` is a recording, which names its own protocol."""
 
-
 AGENTS: Final = frozenset({"claude-agent", "openai-agents", "pydantic-ai"})
 """Protocols of agents that run all of their tools themselves."""
 

@@ -230,6 +230,10 @@ class Blocks:
         self.key = (self.key[0], self.key[1] + 1)
         return self.key
 
+    def append_text(self, text: str, kind: str, deltas: list[Delta]) -> None:
+        piece = ThinkingPiece if kind == "thinking" else TextPiece
+        deltas.append(piece(self.key_for(kind, deltas), text))
+
     def end(self, deltas: list[Delta]) -> None:
         if self.kind == "thinking":
             deltas.append(ThinkingClosed(self.key))

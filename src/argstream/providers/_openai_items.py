@@ -153,8 +153,7 @@ def call_kind(item: dict[str, Any]) -> CallKind:
             return "server"
         case {"type": "tool_search_call", "execution": "server"}:
             return "server"
-        case _:
-            return CALLS[item["type"]].kind
+    return CALLS[item["type"]].kind
 
 
 def call_name(item: dict[str, Any]) -> str:
@@ -195,8 +194,7 @@ def result(item: dict[str, Any]) -> list[d.CallResult]:
             return [d.CallResult(id_, output)]
         case {"type": "code_interpreter_call", "id": str(id_), "outputs": outputs}:
             return [d.CallResult(id_, outputs)]
-        case _:
-            return []
+    return []
 
 
 def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[d.Delta]:

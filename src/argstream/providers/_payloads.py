@@ -203,6 +203,13 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+def json_or_none(text: bytes | str, **options: Any) -> Any:
+    try:
+        return json.loads(text, **options)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _decode_leniently(payload: bytes | bytearray | str, **options: Any) -> object:
     if not isinstance(payload, str):
         # Invalid UTF-8 becomes surrogates, which assembly replaces.
@@ -236,7 +243,7 @@ def _pick_one(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
     if annotation is str:
         return lambda value: str.__str__(value) if isinstance(value, str) else None  # also enums
     if annotation is int:
-        return _integer
+        return integer
     if annotation == list[Any]:
         return lambda value: plain(value) if isinstance(value, list | tuple) else None
     if typing.get_origin(annotation) is list:
@@ -306,7 +313,8 @@ def _list_picker(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return pick_list
 
 
-def _integer(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
+    """Return a number without a fraction, also from text or a float, as an integer."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -18,6 +18,7 @@ from argstream.errors import UsageError
 from argstream.history import CallPart, Item, Message, Part, ResultPart
 from argstream.providers import ProtocolName
 from argstream.providers._deltas import RUN_BY_PROVIDER
+from argstream.providers._payloads import json_or_none
 from argstream.sanitise import replace_lone_surrogates_in_json
 
 # Reasoning efforts of all APIs. Which of them a model accepts is checked by its API.
@@ -444,16 +445,10 @@ def arguments_text(call: CallPart) -> str:
     arguments that were repaired are encoded again.
     """
     arguments = arguments_object(call)
-    if call.verdict == "complete" and _parse_json(call.raw) == arguments:
+    is_complete = call.verdict == "complete"
+    if is_complete and json_or_none(call.raw, parse_constant=_reject_constant) == arguments:
         return call.raw
     return _json_text(arguments, f"the arguments of call {call.call_id!r}")
-
-
-def _parse_json(text: str) -> object:
-    try:
-        return json.loads(text, parse_constant=_reject_constant)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _reject_constant(name: str) -> None:

@@ -71,8 +71,6 @@ class _Call(Struct, eq=False):
 
 
 class CallFinder:
-    """Finds which call of one choice an entry belongs to."""
-
     def __init__(self, choice: int = 0) -> None:
         self._choice = choice
         self.has_values = False  # whether unchecked arguments arrived as an object

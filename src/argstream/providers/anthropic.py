@@ -160,8 +160,6 @@ class AnthropicDecoder(d.ProviderDecoder):
                 self._extend(index, "content", change.content)
             case _ if change.partial_json:
                 raise UnreadableError(f"partial_json in a delta of type {change.type!r}")
-            case _:
-                pass
         return []
 
     def _extend(self, index: int, field: str, piece: str) -> None:
@@ -230,8 +228,6 @@ class AnthropicDecoder(d.ProviderDecoder):
                 deltas.append(d.Opaque(index, block))
                 if type_ in _THOUGHTS:
                     deltas.append(d.ThinkingClosed(index))
-            case _:
-                pass
         return deltas
 
     def _rest_of_blocks(self) -> list[d.Delta]:

@@ -124,8 +124,6 @@ class _MessageWriter:
                     )
                 case OpaquePart(item=item) if one.origin == "anthropic" and "type" in item:
                     blocks.append(item)
-                case _:
-                    pass
         return blocks
 
     def _assistant(self, turn: Turn) -> list[_Block]:
@@ -268,13 +266,10 @@ def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
         return {"tools": [_tool(tool) for tool in known], "tool_choice": {"type": "none"}}
     tools: dict[str, Any] = {"tools": offered}
     choice: dict[str, Any] = {}
-    match choice_of(request):
-        case None:
-            pass
-        case "auto" | "any" | "none" as type_:
-            choice = {"type": type_}
-        case name:
-            choice = {"type": "tool", "name": name}
+    if (name := choice_of(request)) in ("auto", "any", "none"):
+        choice = {"type": name}
+    elif name is not None:
+        choice = {"type": "tool", "name": name}
     if settings.parallel_tool_calls is not None and choice.get("type") != "none":
         is_alone = not settings.parallel_tool_calls
         choice = {"type": "auto", **choice, "disable_parallel_tool_use": is_alone}

@@ -297,7 +297,10 @@ class _Block(Struct, eq=False):
             case "toolUse" if _kind(self.head) != "function":
                 return [d.Opaque(index, {"toolUse": {**self.head, "input": {}}})]
             case "toolResult":
-                return _result(index, {**self.head, "content": self.content})
+                call_id, status = text_of(self.head.get("toolUseId")), self.head.get("status")
+                result = d.CallResult(call_id, self.content, status == "error", index)
+                item = {"toolResult": {**self.head, "content": self.content}}
+                return [result, d.Opaque(index, item)]
             case "text" if self.citations:
                 content = [{"text": "".join(self.pieces)}]
                 cited = {"content": content, "citations": self.citations}
@@ -320,14 +323,6 @@ class _Block(Struct, eq=False):
 
 def _kind(head: dict[str, Any]) -> CallKind:
     return "server" if head.get("type") == "server_tool_use" else "function"
-
-
-def _result(index: int, result: dict[str, Any]) -> list[d.Delta]:
-    call_id, failed = text_of(result.get("toolUseId")), result.get("status") == "error"
-    return [
-        d.CallResult(call_id, result.get("content"), failed, index),
-        d.Opaque(index, {"toolResult": result}),
-    ]
 
 
 def _joined(pieces: list[str]) -> str:

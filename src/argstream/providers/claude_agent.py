@@ -16,6 +16,7 @@ that was filtered to the model's messages is complete.
 import json
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -373,14 +374,9 @@ class _MessageMerger(AnthropicDecoder):
         whole = json.dumps(value, ensure_ascii=False)
         if value and not text.strip():
             return [d.CallClosed(index, text + whole)]
-        try:
-            return (
-                []
-                if _as_javascript(text) == _as_javascript(whole)
-                else [d.CallClosed(index, whole)]
-            )
-        except (ValueError, RecursionError):
-            pass
+        with suppress(ValueError, RecursionError):
+            is_same = _as_javascript(text) == _as_javascript(whole)
+            return [] if is_same else [d.CallClosed(index, whole)]
         if value:  # the agent sends {} if it could not parse the streamed text
             # It may also have closed the JSON of a cut text itself.
             self._unverified[text_of(block.get("id"))] = index, whole

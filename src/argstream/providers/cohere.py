@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import PayloadReader, UnreadableError, arguments, plain
+from argstream.providers._payloads import PayloadReader, UnreadableError, arguments, integer, plain
 from argstream.providers._stop_reasons import ending_of
 
 _FAILURES: Final = {
@@ -193,16 +193,9 @@ def _only_part(given: _Part | list[_Part] | None) -> _Part | None:
 def _tokens(usage: dict[str, Any]) -> d.Tokens:
     # Billed units exclude the tokens that Cohere adds to a prompt.
     read = usage.get("tokens") or usage.get("billed_units")
-    counts = read if isinstance(read, dict) else {}
+    counts = read if isinstance(read, dict) else {}  # of floats in the SDK
     return d.Tokens(
-        input_tokens=_number(counts.get("input_tokens")),
-        output_tokens=_number(counts.get("output_tokens")),
-        cache_read_tokens=_number(usage.get("cached_tokens")),
+        input_tokens=integer(counts.get("input_tokens")),
+        output_tokens=integer(counts.get("output_tokens")),
+        cache_read_tokens=integer(usage.get("cached_tokens")),
     )
-
-
-def _number(given: object) -> int | None:
-    """Return a token count. The SDK uses floats."""
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    return given if type(given) is int else None

@@ -404,10 +404,6 @@ class _PartsReader(d.Blocks):
             elif item:
                 self._read_special(item, deltas)
 
-    def append_text(self, text: str, kind: str, deltas: list[d.Delta]) -> None:
-        piece = d.ThinkingPiece if kind == "thinking" else d.TextPiece
-        deltas.append(piece(self.key_for(kind, deltas), text))
-
     def end_all(self, deltas: list[d.Delta]) -> None:
         self.end(deltas)
         self._close_as_cut(deltas)

@@ -108,9 +108,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
                 return [d.TurnOpened(text_of(created.get("id")), model)]
             case "interaction.completed":
                 return self._completed(data.interaction or {})
-            case "error":
-                return [_failure(data.error)]
-            case _ if data.error or event == "error":
+            case type_ if data.error or "error" in (type_, event):
                 return [_failure(data.error)]
             case _:  # a status, which is repeated at the end, or an event that is not known
                 return []

@@ -364,13 +364,13 @@ class _MessageState:
         if message.additional_kwargs:
             thought = message.additional_kwargs.get("reasoning_content")
             if isinstance(thought, str) and thought:
-                reader.thought(thought, deltas)
+                reader.append_text(thought, "thinking", deltas)
             outputs = message.additional_kwargs.get("tool_outputs")  # OpenAI, in older versions
             if isinstance(outputs, list):
                 reader.blocks(outputs, deltas)
         if content:
             if isinstance(content, str):
-                reader.text(content, deltas)
+                reader.append_text(content, "text", deltas)
             else:
                 reader.blocks(content, deltas)
         if message.tool_call_chunks:
@@ -433,17 +433,11 @@ class _ContentReader(d.Blocks):
         self._pieces: list[dict[str, Any]] = []  # of a block that must be sent back
         self._calls: dict[Hashable, Hashable] = {}  # keys of calls by block index
 
-    def text(self, text: str, deltas: list[d.Delta]) -> None:
-        deltas.append(d.TextPiece(self.key_for("text", deltas), text))
-
-    def thought(self, text: str, deltas: list[d.Delta]) -> None:
-        deltas.append(d.ThinkingPiece(self.key_for("thinking", deltas), text))
-
     def blocks(self, blocks: list[Any], deltas: list[d.Delta]) -> None:
         for block in blocks:
             if isinstance(block, str):
                 if block:
-                    self.text(block, deltas)
+                    self.append_text(block, "text", deltas)
             elif isinstance(block, dict):
                 inner = _unwrap_block(block)
                 self._read(inner, text_of(inner.get("type")), index_of(block), deltas)
@@ -480,7 +474,10 @@ class _ContentReader(d.Blocks):
             self.end(deltas)
             deltas += items.hosted_result(("result", index), block, text_of(block.get("call_id")))
         elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
-            self._server_result(block, call_id, index, deltas)
+            self.end(deltas)
+            content = block["output"] if "output" in block else block.get("content")
+            failed = block.get("status") == "error" or has_failed({**block, "content": content})
+            deltas.append(d.CallResult(call_id, content, failed, ("result", index)))
         elif type_ not in _READ_ELSEWHERE:
             self.key_for("other", deltas, index)
             self._pieces.append(block)
@@ -501,14 +498,6 @@ class _ContentReader(d.Blocks):
         elif given:
             deltas.append(d.ArgumentValue(key, (), given))
             self._finder.has_values = True
-
-    def _server_result(
-        self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[d.Delta]
-    ) -> None:
-        self.end(deltas)
-        content = block["output"] if "output" in block else block.get("content")
-        failed = block.get("status") == "error" or has_failed({**block, "content": content})
-        deltas.append(d.CallResult(call_id, content, failed, ("result", index)))
 
     def _whole_call(self, block: dict[str, Any], deltas: list[d.Delta]) -> None:
         self.end(deltas)
@@ -557,9 +546,7 @@ def _unwrap_message(payload: Any) -> tuple[Any, str, bool]:
                 pass
             case {"event": str()}:
                 return None, "", False
-            case {"lc": _, "kwargs": inner}:
-                pass
-            case {"type": "messages", "data": inner}:
+            case {"lc": _, "kwargs": inner} | {"type": "messages", "data": inner}:
                 pass
             case {"type": str(), "data": {**inner}}:  # from message_to_dict
                 pass
@@ -623,5 +610,4 @@ def _thinking_text(block: dict[str, Any]) -> str:
             return text
         case {"summary": [*parts]} | {"content": [*parts]}:  # OpenAI
             return "".join(texts_in(parts))
-        case _:
-            return ""
+    return ""

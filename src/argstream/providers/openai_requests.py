@@ -171,8 +171,6 @@ class _AssistantItems:
                 return {**item, "arguments": arguments_text(part)}
             case "code":
                 return {**item, "code": part.raw}
-            case _:
-                pass
         ids = {
             "call_id": self._turn.wire_ids[part.call_id],
             "name": wire_name(part.name, self._offered),
@@ -211,8 +209,6 @@ def _user(turn: Turn) -> list[_Item]:
                 parts.append({"type": "input_text", "text": text})
             case OpaquePart(item=item) if one.origin == "openai-responses":
                 (parts if item["type"] in _INPUT_PARTS else items).append(item)
-            case _:
-                pass
     if parts:
         items.append({"type": "message", "role": "user", "content": parts})
     return items
@@ -484,8 +480,6 @@ class _MessageWriter:
                     parts.append(_text_part(text))
                 case OpaquePart(item=item) if one.origin == "openai-chat" and "type" in item:
                     parts.append(item)
-                case _:
-                    pass
         return [*messages, {"role": "user", "content": parts}] if parts else messages
 
     def _assistant(self, turn: Turn) -> list[_Item]:

@@ -14,7 +14,6 @@ deltas, and ends; the end repeats the whole part.
 - A call without any text is complete if the agent calls its tool.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from argstream.providers._payloads import (
     arguments,
     count,
     fields_of,
+    json_or_none,
     json_text,
     json_value,
     plain,
@@ -167,7 +167,7 @@ class PydanticAIDecoder(d.ProviderDecoder):
         elif kind in _CALLS:
             args = plain(part.get("args"))
             text = json_text(args) if isinstance(args, dict) else text_of(args)
-            if is_last or _is_object(text):
+            if is_last or isinstance(json_or_none(text), dict):
                 deltas.append(d.CallClosed(index, text))
         return deltas
 
@@ -215,13 +215,6 @@ def _tokens(given: object) -> d.Tokens:
         reasoning_tokens=count(usage, "details", "reasoning_tokens"),
     )
     return d.Tokens(*(number or None for number in found))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _index_of(given: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ outputs, and in every chunk.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, to_builtins
 
@@ -78,11 +78,10 @@ _read = PayloadReader(
 )
 
 _NOTHING: Final = _Message()
-_Key: TypeAlias = tuple[int, int]
 
 
 class _Call(NamedTuple):
-    key: _Key
+    key: tuple[int, int]
     arguments: str
 
 

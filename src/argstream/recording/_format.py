@@ -105,12 +105,9 @@ def chunk_line(chunk: Chunk) -> bytes:
 
 
 def end_line(end: End) -> bytes:
-    line: dict[str, Any] = {"at": round(end.at, 6), "end": end.ending}
-    if end.reason:
-        line["reason"] = end.reason
-    if end.removed:
-        line["removed"] = end.removed
-    return _encode(line)
+    details = {"reason": end.reason, "removed": end.removed}
+    given = {name: value for name, value in details.items() if value}
+    return _encode({"at": round(end.at, 6), "end": end.ending, **given})
 
 
 def read_header(line: bytes) -> Header:

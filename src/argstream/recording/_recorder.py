@@ -52,6 +52,7 @@ _ONLY_OWNER: Final = 0o600
 _MAX_NAME_CHARS: Final = 60
 _FIELDS: Final = (b"event:", b"id:", b"retry:")
 _ZLIB: Final = ("gzip", "x-gzip", "deflate")
+READABLE_ENCODINGS: Final = ("", "identity", *_ZLIB)
 _ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
@@ -203,11 +204,11 @@ def record_async(
 
 
 def _recorded(source: Iterable[bytes], recorder: Recorder) -> Generator[bytes, None, None]:
-    writer = _Writer(recorder)
+    write = _writer(recorder)
     try:
         with recorder:
             for chunk in source:
-                writer.write(chunk)
+                write(chunk)
                 yield chunk
     finally:
         if callable(close := getattr(source, "close", None)):
@@ -217,11 +218,11 @@ def _recorded(source: Iterable[bytes], recorder: Recorder) -> Generator[bytes, N
 async def _recorded_async(
     source: AsyncIterable[bytes], recorder: Recorder
 ) -> AsyncGenerator[bytes, None]:
-    writer = _Writer(recorder)
+    write = _writer(recorder)
     try:
         with recorder:
             async for chunk in source:
-                writer.write(chunk)
+                write(chunk)
                 yield chunk
     finally:
         close: Any = getattr(source, "aclose", None) or getattr(source, "close", None)
@@ -229,31 +230,31 @@ async def _recorded_async(
             await waiting
 
 
-class _Writer:
-    """Writes chunks, and deletes the file if they are not bytes as they arrived."""
+def _writer(recorder: Recorder) -> Callable[[bytes], None]:
+    """Return a function that deletes the file if the chunks are not bytes as they arrived."""
+    chunks: list[bytes] = []  # the first two
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._first: list[bytes] = []  # the first two chunks
-
-    def write(self, chunk: bytes) -> None:
+    def write(chunk: bytes) -> None:
         try:
-            self._recorder.write(chunk)
-            if len(self._first) < 2:
-                self._first.append(bytes(chunk))
-                self._check(*self._first)
+            recorder.write(chunk)
+            if len(chunks) < 2:
+                chunks.append(bytes(chunk))
+                _refuse_lines(*chunks)
         except UsageError:
-            self._recorder.discard()
+            recorder.discard()
             raise
 
-    def _check(self, first: bytes, second: bytes | None = None) -> None:
-        """Detect from the first two chunks whether chunks are lines without line ends."""
-        starts = _is_line(first) or (first[:1] == b":" and _has_no_line_end(first))
-        if starts and second is not None and (not second or _is_line(second)):
-            raise UsageError(
-                "a recording needs bytes as they arrived, not lines without line ends. Record "
-                "iter_bytes() or aiter_bytes() of the response, not iter_lines()"
-            )
+    return write
+
+
+def _refuse_lines(first: bytes, second: bytes | None = None) -> None:
+    """Detect from the first two chunks whether chunks are lines without line ends."""
+    starts = _is_line(first) or (first[:1] == b":" and _has_no_line_end(first))
+    if starts and second is not None and (not second or _is_line(second)):
+        raise UsageError(
+            "a recording needs bytes as they arrived, not lines without line ends. Record "
+            "iter_bytes() or aiter_bytes() of the response, not iter_lines()"
+        )
 
 
 def _is_line(chunk: bytes) -> bool:
@@ -287,14 +288,6 @@ def harmless_url(url: str, secrets: Secrets) -> str:
     host, path = parts.netloc.rpartition("@")[2], harmless_path(parts.path, secrets)
     query = secrets.redacted(urlencode(kept))
     return urlunsplit((parts.scheme, host, path, query, ""))
-
-
-def is_readable_encoding(encoding: str) -> bool:
-    return encoding in ("", "identity", *_ZLIB)
-
-
-class _TooLargeError(Exception):
-    """A compressed response contains far more data than it has bytes."""
 
 
 class _Decompressor:
@@ -361,11 +354,10 @@ class ResponseRecorder:
             for piece in (chunk,) if decompressor is None else decompressor.feed(chunk):
                 self._recorder.write(piece)
                 if decompressor is not None and self._recorder.length > decompressor.limit:
-                    raise _TooLargeError
+                    self._cut("the compressed response unpacks to too much data")
+                    return
         except zlib.error:
             self._cut("the response does not match its content-encoding")
-        except _TooLargeError:
-            self._cut("the compressed response unpacks to too much data")
         except OSError as error:
             self._fail(error)
 

@@ -35,6 +35,7 @@ from argstream._secrets import Secrets, secrets_of_body, secrets_of_request
 from argstream.errors import MissingExtraError, UsageError
 from argstream.recording._format import Ending, Request, Response
 from argstream.recording._recorder import (
+    READABLE_ENCODINGS,
     REQUEST_HEADERS,
     RESPONSE_HEADERS,
     NumberedFiles,
@@ -43,7 +44,6 @@ from argstream.recording._recorder import (
     harmless_headers,
     harmless_path,
     harmless_url,
-    is_readable_encoding,
 )
 
 try:
@@ -562,7 +562,7 @@ class _RecordedExchange:
 
     def _open_recorder(self, response: aiohttp.ClientResponse) -> ResponseRecorder:
         encoding = response.headers.get("content-encoding", "").strip().lower()
-        if not is_readable_encoding(encoding):
+        if encoding not in READABLE_ENCODINGS:
             problem = f"not recorded: the response is compressed with {encoding}"
             return ResponseRecorder(problem=problem)
         is_stream = "event-stream" in response.headers.get("content-type", "")

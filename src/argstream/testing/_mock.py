@@ -49,6 +49,7 @@ from argstream.models._scripted import (
     checked_faults,
 )
 from argstream.providers import detect
+from argstream.providers._payloads import json_or_none
 from argstream.recording import Recording, parse_recording
 from argstream.recording._format import is_recording
 from argstream.recording._recording import sse_events
@@ -62,7 +63,6 @@ from argstream.testing._mock_protocols import (
     ResponsesDialect,
     Turn,
     check_form,
-    decode,
     encode,
     sse,
 )
@@ -255,7 +255,7 @@ class MockProvider(LoopbackService):
                     name: REMOVED if secrets_of_header(name, value) else value
                     for name, value in headers.items()
                 },
-                body=value if isinstance(value := decode(body), dict) else None,
+                body=value if isinstance(value := json_or_none(body), dict) else None,
             )
             problems: tuple[str, ...] = ()
             try:
@@ -530,17 +530,14 @@ def _parse_body(data: bytes) -> RecordedAnswer:
 def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
-    payloads = [decode(frame.data) for frame in frames]
+    payloads = [json_or_none(frame.data) for frame in frames]
     match payloads:
         case [{"type": "message"} | {"object": "chat.completion" | "response"}]:
             return RecordedAnswer(protocol, whole_answer(data))
-    if protocol != "openai-chat":
-        # Anthropic's client needs events that are named after the types of their payloads.
-        names = [str(one.get("type", "")) if isinstance(one, dict) else "" for one in payloads]
-        events = [sse(frame.data, name) for frame, name in zip(frames, names, strict=True)]
-        return RecordedAnswer(protocol, stream_answer(events))
-    events = [sse(frame.data) for frame in frames]
-    if frames[-1].data.strip() != b"[DONE]":
+    # Anthropic's client needs events that are named after the types of their payloads.
+    names = [str(one.get("type", "")) if isinstance(one, dict) else "" for one in payloads]
+    events = [sse(frame.data, name) for frame, name in zip(frames, names, strict=True)]
+    if protocol == "openai-chat" and frames[-1].data.strip() != b"[DONE]":
         events.append(sse(b"[DONE]"))
     return RecordedAnswer(protocol, stream_answer(events))
 

@@ -13,7 +13,6 @@ from argstream.testing._chunking import cut
 # The creation time of the first answer, the same in every run.
 _FIRST_SECOND: Final = 1_767_225_600
 _ANTHROPIC_ERRORS: Final = {
-    400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
     403: "permission_error",
@@ -77,14 +76,6 @@ class RefusedError(Exception):
         self.status = status
 
 
-def decode(data: bytes) -> Any:
-    """Parse JSON, or return None."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-
 def encode(payload: object) -> bytes:
     """Encode JSON as providers do: compact, without escapes beyond ASCII."""
     try:
@@ -99,8 +90,6 @@ def sse(payload: dict[str, Any] | bytes, name: str = "") -> bytes:
 
 
 class AnthropicDialect:
-    """``POST /v1/messages``."""
-
     protocol = "anthropic"
     route = "/v1/messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
@@ -140,8 +129,7 @@ class AnthropicDialect:
                 return True
             case {"name": str(), "type": str(type_)}:
                 return type_ != "custom"  # Anthropic's own tools have no schema
-            case _:
-                return False
+        return False
 
     def whole(self, turn: Turn) -> dict[str, Any]:
         """Return a message. A call whose arguments are not an object has an empty input."""
@@ -186,8 +174,6 @@ class _OpenAiDialect:
 
 
 class ChatDialect(_OpenAiDialect):
-    """``POST /v1/chat/completions``."""
-
     protocol = "openai-chat"
     route = "/v1/chat/completions"
     required: tuple[tuple[str, ...], ...] = (("model",), ("messages",))
@@ -230,12 +216,9 @@ class ChatDialect(_OpenAiDialect):
 
     def is_tool(self, tool: object) -> bool:
         match tool:
-            case {"type": "function", "function": {"name": str()}}:
-                return True
-            case {"type": "custom", "custom": {"name": str()}}:
-                return True
-            case _:
-                return False
+            case {"type": "function", "function": form} | {"type": "custom", "custom": form}:
+                return isinstance(form, dict) and isinstance(form.get("name"), str)
+        return False
 
 
 def _chat_head(turn: Turn, kind: str) -> dict[str, Any]:
@@ -282,8 +265,6 @@ def _chat_usage(turn: Turn) -> dict[str, Any]:
 
 
 class ResponsesDialect(_OpenAiDialect):
-    """``POST /v1/responses``."""
-
     protocol = "openai-responses"
     route = "/v1/responses"
     required: tuple[tuple[str, ...], ...] = (("model",), ("input", "prompt"))
@@ -343,8 +324,7 @@ class ResponsesDialect(_OpenAiDialect):
                 return True
             case {"type": str(type_)}:
                 return type_ != "function"
-            case _:
-                return False
+        return False
 
 
 def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
@@ -383,9 +363,9 @@ def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
 
 def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[str, Any]]:
     of_item = {"item_id": item["id"]}
+    opened: dict[str, Any]
     match part:
         case Say(text) | Think(text):
-            opened: dict[str, Any]
             extra: dict[str, Any] = {}
             if isinstance(part, Say):
                 key, part_name, text_name = "content", "content_part", "output_text"
@@ -394,7 +374,7 @@ def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[
                 key, text_name = "summary", "reasoning_summary_text"
                 part_name, opened = "reasoning_summary_part", {"summary": []}
             place, whole = of_item | {f"{key}_index": 0}, item[key][0]
-            yield _item_added(item | opened)
+            yield {"type": "response.output_item.added", "item": item | opened}
             yield {"type": f"response.{part_name}.added", **place, "part": whole | {"text": ""}}
             for piece in turn.pieces(text):
                 yield {"type": f"response.{text_name}.delta", **place, "delta": piece, **extra}
@@ -402,16 +382,13 @@ def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[
             yield {"type": f"response.{part_name}.done", **place, "part": whole}
         case CallTool(_, arguments):
             call = "response.function_call_arguments"
-            yield _item_added(item | {"status": "in_progress", "arguments": ""})
+            opened = {"status": "in_progress", "arguments": ""}
+            yield {"type": "response.output_item.added", "item": item | opened}
             for piece in turn.pieces(arguments):
                 yield {"type": f"{call}.delta", **of_item, "delta": piece}
             if item["status"] == "completed":
                 yield {"type": f"{call}.done", **of_item, "arguments": arguments}
     yield {"type": "response.output_item.done", "item": item}
-
-
-def _item_added(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "response.output_item.added", "item": item}
 
 
 def _openai_error(status: int, message: str) -> dict[str, Any]:

@@ -129,8 +129,6 @@ def _parse_part(part: object, where: str) -> Part:
             call_id = others.get("id")
             if isinstance(arguments, dict | str) and isinstance(call_id, str | None):
                 return CallTool(name, arguments, call_id=call_id)
-        case _:
-            pass
     raise UsageError(
         f'{where}: a part must be {{"say": text}}, {{"think": text}} or {{"call": name, '
         '"arguments": object or text}, optionally with "id"'

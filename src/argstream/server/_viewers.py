@@ -242,13 +242,9 @@ class RunBroadcast:
         place = next(places, None)
         return None if place is None else self._first + place
 
-    def chunk(self, number: int) -> Written | None:
+    def chunk(self, number: int) -> _Chunk | None:
         """Return a chunk; None if it was dropped."""
-        place = number - self._first
-        if place < 0:
-            return None
-        chunk = self._chunks[place]
-        return Written(chunk.data, chunk.ends)
+        return None if number < self._first else self._chunks[number - self._first]
 
     def replay(self, after: int = 0) -> Replay:
         """Return all of the run, at least up to ``after``.
@@ -278,12 +274,7 @@ class Broadcasts:
         self._is_draining = False
 
     async def watch(
-        self,
-        run_id: str,
-        key: Hashable,
-        make: Callable[[], Encoder],
-        *,
-        after: int | None = None,
+        self, run_id: str, key: Hashable, make: Callable[[], Encoder], *, after: int | None = None
     ) -> "Viewer":
         """Add a viewer of a run. ``make`` creates the encoder of its format.
 
@@ -417,7 +408,7 @@ class Viewer:
             if self._before is not None:
                 await self._before.aclose()
 
-    async def _next(self) -> Written | None:
+    async def _next(self) -> Written | _Chunk | None:
         """Return the next chunk. A slow viewer keeps at most one in memory."""
         if self._before is not None:
             if (written := await anext(self._before, None)) is not None:

@@ -214,8 +214,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
                 f"token must have at least {_SHORTEST_TOKEN} characters, so that it cannot be "
                 "guessed. Generate one: openssl rand -hex 16"
             )
-        _check_is_no_text("hosts", self.hosts)
-        _check_is_no_text("origins", self.origins)
+        for name, value in (("hosts", self.hosts), ("origins", self.origins)):
+            if isinstance(value, str):
+                raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
         for host in self.hosts or ():
             normal_host(host)
         for origin in self.origins:
@@ -534,11 +535,6 @@ def normal_origin(origin: str) -> str:
 
 def _without_default_port(scheme: str, host: str) -> str:
     return host.removesuffix(f":{_DEFAULT_PORTS.get(scheme, '')}")
-
-
-def _check_is_no_text(name: str, value: object) -> None:
-    if isinstance(value, str):
-        raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
 
 
 def cookie_name(token: str) -> str:

@@ -19,6 +19,7 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -360,12 +361,8 @@ class SecurityMiddleware:
         if not has_token and _names_token(headers):
             self._rates.wrong_token(client_of(scope))
         if not (has_token or is_open):
-            raise Problem(
-                401,
-                "token-needed",
-                "this server needs a token. Send the header 'Authorization: Bearer …'",
-                {"www-authenticate": "Bearer"},
-            )
+            detail = "this server needs a token. Send the header 'Authorization: Bearer …'"
+            raise Problem(401, "token-needed", detail, {"www-authenticate": "Bearer"})
         if not safe:
             _check_content_type(method, headers)
         return None
@@ -469,12 +466,10 @@ def client_of(scope: Scope) -> str:
         return f"user {user}"
     address: str = (scope.get("client") or ("",))[0]
     if ":" in address:
-        try:
+        with suppress(ValueError):  # the ASGI server may put any text there
             known = IPv6Address(address)
-        except ValueError:  # the ASGI server may put any text there
-            return f"address {address[:_LONGEST_NAME]}"
-        mapped = known.ipv4_mapped
-        return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
+            mapped = known.ipv4_mapped
+            return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
     return f"address {address[:_LONGEST_NAME]}"
 
 
@@ -558,13 +553,10 @@ def log_failure(
     ``where`` names the callback that raised the error. Its type and message are then in the first
     line. A ``StoreError`` is logged in one line, because it may repeat with each request.
     """
-    text = (
-        " ".join(str(error).split())
-        if isinstance(error, StoreError)
-        else "\n" + "".join(traceback.format_exception(error))
-    )
+    text = message = " ".join(str(error).split())
+    if not isinstance(error, StoreError):
+        text = "\n" + "".join(traceback.format_exception(error))
     if where:
-        message = " ".join(str(error).split())
         text = f"{where} raised {type(error).__name__}: {message}{text}"
     sent = secrets_of_request(
         ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]),

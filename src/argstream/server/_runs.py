@@ -635,13 +635,8 @@ def keep_numbers(original: Any, edited: Any) -> Any:
     if isinstance(original, list) and isinstance(edited, list):
         kept_items = [keep_numbers(*pair) for pair in zip(original, edited, strict=False)]
         return kept_items + edited[len(kept_items) :]
-    if _is_number(original) and _is_number(edited) and original == edited:
-        return original
-    return edited
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    are_numbers = {type(original), type(edited)} <= {int, float}  # without bool
+    return original if are_numbers and original == edited else edited
 
 
 def _keep_numbers(decision: Approval, request: ApprovalRequested) -> Approval:

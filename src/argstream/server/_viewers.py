@@ -380,18 +380,12 @@ class Viewer:
         broadcast: RunBroadcast,
         number: int,
         before: AsyncGenerator[Written, None] | None,
-        left: Callable[[], None],
+        close: Callable[[], None],
     ) -> None:
         self._broadcast = broadcast
         self._number = number  # of the next chunk
         self._before = before
-        self._left = left
-        self._is_closed = False
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._left()
+        self.close = close
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yield what to send, until the run ends, or pauses and the format ends there."""

@@ -139,9 +139,8 @@ class RunBroadcast:
     @property
     def has_failed(self) -> bool:
         """Whether it could not be opened."""
-        return self.opened.done() and (
-            self.opened.cancelled() or self.opened.exception() is not None
-        )
+        opened = self.opened
+        return opened.done() and (opened.cancelled() or opened.exception() is not None)
 
     async def close(self) -> None:
         self.opened.cancel()  # does nothing if it is done

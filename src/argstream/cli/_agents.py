@@ -1,7 +1,4 @@
-"""The commands ``run``, ``runs resume``, ``runs approve`` and ``runs deny``: all drive an agent.
-
-Each function returns the exit status. ``main`` handles errors: they exit with 2.
-"""
+"""The commands ``run``, ``runs resume``, ``runs approve`` and ``runs deny``: all drive an agent."""
 
 import asyncio
 import os
@@ -321,8 +318,7 @@ def _approver(
     """Return what decides; None if the run pauses for approval."""
     if options.yes:
         return lambda request: Approve(digest=request.digest, reason="--yes")
-    can_ask = isinstance(shown.terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT)
-    if can_ask:
+    if isinstance(shown.terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT):
         return TerminalApprover(shown.terminal, looks=looks)
     return None if is_stored else _not_asked
 

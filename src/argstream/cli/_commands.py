@@ -141,18 +141,18 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run a command line, and return its exit status."""
     name, rest = (arguments[0] if arguments else "--help"), list(arguments[1:])
     if name in _HELP:
-        _print(help_texts()["argstream"])
+        say(help_texts()["argstream"])
         return 0 if arguments else 2
     if name == "--version":
         from argstream import __version__
 
-        _print(f"argstream {__version__}")
+        say(f"argstream {__version__}")
         return 0
     if name == "--completion":
         shell = rest[0] if rest else ""
         if shell not in (known := ("bash", "zsh", "fish")):
             raise CommandLineError(f"--completion must be one of {', '.join(known)}, not {shell!r}")
-        _print(_completion(shell))
+        say(_completion(shell))
         return 0
     if name not in _names(""):
         kind = "option" if name.startswith("-") else "command"
@@ -163,13 +163,13 @@ def run_command(arguments: Sequence[str]) -> int:
         name = f"runs {_command_of_runs(rest)}"
     text = help_texts()[name]
     if any(one in _HELP for one in rest[: rest.index("--") if "--" in rest else None]):
-        _print(text)
+        say(text)
         return 0
     module, _, function = _COMMANDS[name].partition(".")
     try:
         given = parsed(name, rest)
         if name == "demo":  # it takes a moment to load
-            _print("A scripted model, real tools. Ctrl-C stops it.")
+            say("A scripted model, real tools. Ctrl-C stops it.")
         elif name == "serve":  # of two missing extras, the user needs this one
             import_module("argstream.server")
         status: int = getattr(import_module(f"argstream.cli.{module}"), function)(given)
@@ -211,7 +211,7 @@ def _meant(name: str, known: Sequence[str]) -> str:
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def _print(text: str) -> None:
+def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

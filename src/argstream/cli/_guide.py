@@ -25,7 +25,7 @@ from pydantic import Field
 from argstream.agent import Tool, ToolContext, tool
 from argstream.agent.toolkits import file_tools
 from argstream.agent.toolkits._files import Edit
-from argstream.history import CallPart, Message, ResultPart, TextPart
+from argstream.history import CallPart, Message, ResultPart, said_by_user
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.policy import Glob, Policy, Rule
 from argstream.providers import ProtocolName
@@ -109,7 +109,7 @@ _KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemo
 
 def reply_to(messages: Sequence[Message]) -> Reply:
     """Return what comes next in a conversation whose last message is the user's."""
-    prompts = [text for message in messages if (text := _text_of(message))]
+    prompts = [text for message in messages if (text := said_by_user(message))]
     prompt, results = (prompts or [""])[-1], _results(messages)
     if prompt.startswith(_EDIT):
         edited = results.get("edit_file")
@@ -165,13 +165,6 @@ def _ending(written: ResultPart) -> str:
 def _call(name: str, arguments: Mapping[str, object]) -> CallTool:
     """Call a tool with an ID that no other call of the conversation has."""
     return CallTool(name, arguments, call_id=f"toolu_{uuid4().hex}")
-
-
-def _text_of(message: Message) -> str:
-    """Return the user's text in a message; "" if it is the model's, or has results alone."""
-    if message.role != "user":
-        return ""
-    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
 def _results(messages: Sequence[Message]) -> dict[str, ResultPart]:

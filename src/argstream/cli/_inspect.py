@@ -1,7 +1,4 @@
-"""``argstream inspect``: what is in a recording or a run, and when each argument became visible.
-
-Each function returns the exit status. ``main`` handles errors: they exit with 2.
-"""
+"""``argstream inspect``: what is in a recording or a run, and when each argument became visible."""
 
 import asyncio
 import json
@@ -18,6 +15,7 @@ from argstream.cli._commands import RUN, refuse
 from argstream.cli._io import complain, recording_in
 from argstream.cli._setup import find_run, fit, opened, seconds_in_words, short_id, terminal_width
 from argstream.cli._streams import print_calls, print_fragments
+from argstream.errors import UsageError
 from argstream.events import Break
 from argstream.providers import ProtocolName
 from argstream.recording import Recording
@@ -73,8 +71,8 @@ def _inspect_file(given: Namespace) -> int:
     states, spoken = _states_of(recording, given.protocol)
     unit: Unit = "seconds" if recording.has_times else "bytes"
     times, by_byte = (Waterfall(states[one], one, is_deep=given.deep) for one in (unit, "bytes"))
-    if given.svg and not _has_drawn(given, times, Path(file).name):
-        return 2
+    if given.svg:
+        _draw(given, times, Path(file).name)
     lines: Iterable[str] = _report(file, spoken, recording, times)
     if given.json:
         lines = [json.dumps(_document(file, spoken, recording, times, by_byte))]
@@ -84,29 +82,24 @@ def _inspect_file(given: Namespace) -> int:
 def _inspect_run(given: Namespace) -> int:
     info, records = asyncio.run(_read(given.file[0], given.store))
     times, columns = Waterfall(RunState.from_records(records)), terminal_width()
-    if given.svg and not _has_drawn(given, times, info.run_id):
-        return 2
+    if given.svg:
+        _draw(given, times, info.run_id)
     lines = (row for line in _run_report(info, times, columns) for row in _wrapped(line, columns))
     told = [json.dumps(_run_document(info, times))] if given.json else lines
     return _show(told, times, "complete", None, is_drawn=not given.json)
 
 
-def _has_drawn(given: Namespace, times: Waterfall, about: str) -> bool:
-    """Write the waterfall as a picture. Return whether that went well; if not, complain."""
-    name = visible_line(given.svg)
+def _draw(given: Namespace, times: Waterfall, about: str) -> None:
+    """Write the waterfall as a picture."""
     if not times.calls:
-        complain(f"no tool calls, so {name} was not written")
-        return False
+        raise UsageError(f"no tool calls, so {given.svg} was not written")
     try:
         with Path(given.svg).open("w" if given.force else "x", encoding="utf-8") as file:
             file.write(times.svg(about))
     except FileExistsError:
-        complain(f"{name} already exists. Use --force to overwrite it")
-        return False
+        raise UsageError(f"{given.svg} already exists. Use --force to overwrite it") from None
     except OSError as error:
-        complain(f"cannot write {name}: {error.strerror}")
-        return False
-    return True
+        raise UsageError(f"cannot write {given.svg}: {error.strerror}") from None
 
 
 def _show(lines: Iterable[str], times: Waterfall, *good: str | None, is_drawn: bool) -> int:
@@ -339,7 +332,7 @@ def _run_call_document(call: Call, times: Waterfall) -> dict[str, Any]:
         "decision": None if call.decision is None else call.decision.decision,
         "attempts": call.attempts,
         "outcome": call.outcome,
-        "result_bytes": None if call.outcome is None else _bytes(call.result),
+        "result_bytes": None if call.outcome is None else len(msgspec.json.encode(call.result)),
         "visible": _seconds(call.started_at, times),
         "written": _seconds(call.completed_at, times),
         "asked": _seconds(call.requested_at, times),
@@ -429,8 +422,4 @@ def _moments(call: Call) -> Iterator[tuple[str, float | None, str]]:
     if call.outcome == "failed":
         yield "failed", call.ended_at, json.dumps(call.result, ensure_ascii=False)
     elif call.outcome == "completed":
-        yield "completed", call.ended_at, size(_bytes(call.result))
-
-
-def _bytes(value: Any) -> int:
-    return len(msgspec.json.encode(value))
+        yield "completed", call.ended_at, size(len(msgspec.json.encode(call.result)))

@@ -114,11 +114,6 @@ def complain(message: str) -> None:
     say_aside(f"argstream: {message}")
 
 
-def say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def say_aside(line: str) -> None:
     """Write a line to standard error, if there is one."""
     if sys.stderr is None:

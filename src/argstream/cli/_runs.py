@@ -1,7 +1,4 @@
-"""Commands on stored runs: ``runs list``, ``show``, ``stop``, ``delete``, and following a run.
-
-Each function returns the exit status. ``main`` handles errors: they exit with 2.
-"""
+"""Commands on stored runs: ``runs list``, ``show``, ``stop``, ``delete``, and following a run."""
 
 import asyncio
 import json
@@ -15,7 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from argstream import events as ev
-from argstream.cli._io import say, say_aside
+from argstream.cli._commands import say
+from argstream.cli._io import say_aside
 from argstream.cli._setup import (
     Shown,
     approve_commands,
@@ -217,13 +215,9 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
         (Span(f"  {label:<14}", "faint"), shown(text)) for label, text in facts.items() if text
     ]
     for request in pending:
-        heading = (
-            Span("● "),
-            shown(request.name, "tool"),
-            Span("  "),
-            shown(request.call_id, "faint"),
-        )
-        lines += [line(""), line(*heading), *ToolViews().whole(request.name, request.arguments)]
+        tool, call_id = shown(request.name, "tool"), shown(request.call_id, "faint")
+        lines += [line(""), line("● ", tool, "  ", call_id)]
+        lines += ToolViews().whole(request.name, request.arguments)
         for note in (request.reason, *request.warnings):
             lines.append(line(Span("  ! ", "warning"), shown(note)))
     if result := _result(state):

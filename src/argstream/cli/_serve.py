@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from argstream.agent import Agent
@@ -27,8 +26,8 @@ from argstream.cli._agents import (
     launched_tools,
     refuse_options,
 )
-from argstream.cli._commands import LogLevel
-from argstream.cli._io import complain, say
+from argstream.cli._commands import LogLevel, say
+from argstream.cli._io import complain
 from argstream.cli._setup import Stopping, place_of, policy_in, shown_place, token_file_of
 from argstream.errors import UsageError
 from argstream.runs._records import Launch
@@ -95,11 +94,6 @@ def _others(url: str, host: str, hosts: Hosts) -> str:
     return f"reachable from other machines on port {urlsplit(url).port}, {by}, with the token"
 
 
-_ErrorInfo: TypeAlias = (
-    tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-)
-
-
 def tell_log(level: LogLevel) -> None:
     """Log to standard error; of other libraries, only what went wrong."""
     number = getattr(logging, level.upper())
@@ -115,7 +109,7 @@ class _Visible(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name there
         return harmless(super().formatMessage(record))
 
-    def formatException(self, ei: _ErrorInfo) -> str:  # noqa: N802 - as above
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - as above
         return visible(super().formatException(ei))
 
 

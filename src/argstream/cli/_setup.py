@@ -58,8 +58,7 @@ def store_option(place: str | None) -> str:
 
 def files_of(place: str) -> tuple[Path, ...]:
     """Return the files that tools must not touch: the store, and the token of ``serve``."""
-    store, token = _store_file(place), token_file_of(place)
-    return tuple(file for file in (store, token) if file is not None)
+    return tuple(filter(None, (_store_file(place), token_file_of(place))))
 
 
 def token_file_of(place: str) -> Path | None:
@@ -112,8 +111,8 @@ async def opened(place: str | None, *, may_create: bool = False) -> "AsyncIterat
 
 def _is_there(path: Path) -> bool:
     try:
-        return path.exists() and path.stat().st_size > 0  # an empty file is no store yet
-    except (OSError, ValueError):  # a name that no file can have
+        return path.stat().st_size > 0  # an empty file is no store yet
+    except (OSError, ValueError):  # no file, or a name that no file can have
         return False
 
 

@@ -1,8 +1,6 @@
 """Commands without an agent: ``watch``, ``lint``, ``record``, ``replay``, ``mock``, calls as JSON.
 
 Imports stand inside of functions, since each command needs something else and should start fast.
-
-Each function returns the exit status. ``main`` handles errors: they exit with 2.
 """
 
 import contextlib
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from argstream.cli._commands import RUN, LintScope, refuse
+from argstream.cli._commands import RUN, LintScope, refuse, say
 from argstream.cli._io import (
     Interruptions,
     UnreadableFileError,
@@ -28,7 +26,6 @@ from argstream.cli._io import (
     chunks,
     complain,
     recording_in,
-    say,
     say_aside,
     silence,
 )
@@ -160,13 +157,8 @@ def _print_calls_of(file: str, protocol: ProtocolName, check: "Check | None") ->
 
 
 def _call_line(file: str, call: "Call") -> dict[str, object]:
-    line: dict[str, object] = {
-        "file": file,
-        "id": call.id,
-        "name": call.name,
-        "kind": call.kind,
-        "verdict": call.verdict,
-    }
+    line: dict[str, object] = {"file": file, "id": call.id, "name": call.name}
+    line |= {"kind": call.kind, "verdict": call.verdict}
     if call.reinterpreted is not None:
         line["reinterpreted"] = call.reinterpreted
     if call.verdict == "complete":
@@ -284,8 +276,7 @@ def _record_pipe(given: Namespace) -> int:
             secrets=secrets_of_environment(os.environ),
         )
     except FileExistsError:
-        complain(f"{visible_line(output)} already exists. Use --force to overwrite it")
-        return 2
+        raise UsageError(f"{output} already exists. Use --force to overwrite it") from None
     except OSError as error:
         if is_for_stdout:
             silence(sys.stdout)
@@ -355,8 +346,7 @@ def _record_proxy(given: Namespace) -> int:
 
     directory = given.output or "recordings"
     if Path(directory).suffix == ".rec" and not Path(directory).is_dir():
-        complain("the proxy writes a file for each response. Pass a directory with -o")
-        return 2
+        raise UsageError("the proxy writes a file for each response. Pass a directory with -o")
     proxy = RecordingProxy(
         given.proxy,
         directory,

@@ -5,8 +5,6 @@ changes as bytes that all viewers share. A late viewer is sent a replay of the s
 same bytes. That works because an encoder is pure: what it writes depends on the run and on its own
 options, and it does not read the clock. Records are split at each pause, because the streams of
 some protocols end there, and the next request continues at that point.
-
-``encode_with`` lets an encoder write the events of a stream or a run without a server and a store.
 """
 
 import time

@@ -102,11 +102,7 @@ class AgUiEncoder(ChangeEncoder):
     """
 
     def __init__(
-        self,
-        thread_id: str,
-        run_id: str,
-        version: Version = "0.0.59",
-        known: bytes | None = None,
+        self, thread_id: str, run_id: str, version: Version = "0.0.59", known: bytes | None = None
     ) -> None:
         """Encode for a request with these IDs.
 

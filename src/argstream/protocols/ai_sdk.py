@@ -461,8 +461,7 @@ def _descriptor(request: ev.ApprovalRequested) -> Json:
 
 
 def _decision(call: Call, decision: ev.ApprovalDecided) -> Json:
-    data: Json = {"toolCallId": call.key, "decision": decision.decision}
-    data["reason"] = decision.reason
+    data: Json = {"toolCallId": call.key, "decision": decision.decision, "reason": decision.reason}
     if decision.edited_arguments is not None:
         data["input"] = _harmless(decision.edited_arguments)
     return {"type": "data-argstream-decision", "id": call.key, "data": data}
@@ -716,15 +715,11 @@ def _earlier_call(call: CallPart, answer: ResultPart | None) -> Json:
     return part | {"state": "output-error", "errorText": error}
 
 
-_CALL_STATES: Final = {
-    "tool-input-start": "input-streaming",
-    "tool-input-delta": "input-streaming",
-    "tool-input-available": "input-available",
-    "tool-input-error": "output-error",
-    "tool-approval-request": "approval-requested",
-    "tool-output-available": "output-available",
-    "tool-output-error": "output-error",
-    "tool-output-denied": "output-denied",
+_CALL_STATES: Final = {  # others are in the name of the part
+    "input-start": "input-streaming",
+    "input-delta": "input-streaming",
+    "input-error": "output-error",
+    "approval-request": "approval-requested",
 }
 
 
@@ -767,7 +762,8 @@ def _read(encoder: AiSdkEncoder) -> Json:
 def _call_fields(call: Call, written: Sequence[Json]) -> Json:
     """Return what a client has of a call after these parts."""
     start, last = written[0], written[-1]
-    state = _CALL_STATES[last["type"]]
+    kind = last["type"].removeprefix("tool-")
+    state = _CALL_STATES.get(kind, kind)
     fields: Json = {"toolName": call.name, "state": state} | _chosen(start, "providerExecuted")
     fields |= _chosen(last, "output", "errorText", "preliminary")
     if "providerMetadata" in start:

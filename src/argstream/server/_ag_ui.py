@@ -30,7 +30,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argstream.errors import RunNotFoundError
+from argstream.errors import RunNotFoundError, UsageError
 from argstream.protocols.ag_ui import (
     AgUiEncoder,
     Answers,
@@ -41,9 +41,8 @@ from argstream.protocols.ag_ui import (
     version_of,
 )
 from argstream.runs._records import Approval, RunInfo
-from argstream.server._api import Context, not_pending
+from argstream.server._api import Context, Handlers, not_pending
 from argstream.server._limits import read_json
-from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
 
@@ -56,11 +55,7 @@ def routes(context: Context) -> list[Route]:
     ]
 
 
-class _AgUiApi:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._runs = context.runs
-
+class _AgUiApi(Handlers):
     async def post(self, request: Request) -> Response:
         body = await read_json(request, RunAgentInput, self._context.rates)
         if body.resume:
@@ -70,8 +65,7 @@ class _AgUiApi:
         if info is not None and await self._is_about(prompt, info):
             return await self._watch(request, info.run_id, body)
         if prompt is None:
-            message = "the last message must be the user's"
-            raise Problem(422, "unusable", message)
+            raise UsageError("the last message must be the user's")
         conversation = await self._context.conversation(request, body.thread_id)
         run_id = await self._context.start(request, prompt, conversation)
         return await self._watch(request, run_id, body, after=0)

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.agent import Conversation
+from argstream.errors import UsageError
 from argstream.events import ApprovalScope, RunStatus
 from argstream.protocols._base import Encoder, Reason
 from argstream.protocols.converse import ConverseEncoder
@@ -59,11 +60,9 @@ class Context:
     async def conversation(self, request: Request, conversation_id: str) -> Conversation:
         """Return the conversation with this ID, or a new one if the ID is empty."""
         if len(conversation_id) > _LONGEST_ID:
-            raise Problem(
-                422, "unusable", f"a conversation ID has at most {_LONGEST_ID} characters"
-            )
+            raise UsageError(f"a conversation ID has at most {_LONGEST_ID} characters")
         if not conversation_id.isprintable():
-            raise Problem(422, "unusable", "a conversation ID must not contain control characters")
+            raise UsageError("a conversation ID must not contain control characters")
         user = self.user(request)
         if not conversation_id:
             return Conversation(user=user)
@@ -97,13 +96,10 @@ class Context:
         that the client cannot watch.
         """
         if not prompt.strip():
-            raise Problem(422, "unusable", "the message must not be empty")
+            raise UsageError("the message must not be empty")
         if len(prompt) > (most := self.limits.max_prompt_chars):
-            raise Problem(
-                413,
-                "message-too-long",
-                f"a message has at most {most} characters (max_prompt_chars)",
-            )
+            detail = f"a message has at most {most} characters (max_prompt_chars)"
+            raise Problem(413, "message-too-long", detail)
         client = client_of(request.scope)
         if watched:
             self.rates.viewers.acquire(client).release()
@@ -155,6 +151,14 @@ class Context:
         return EventStream(pieces, own, close, self.limits.stalled_seconds)
 
 
+class Handlers:
+    """The request handlers of one API."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._runs = context.runs
+
+
 def not_pending(fix: str) -> Problem:
     message = f"the request is no longer pending, or has other arguments. {fix}"
     return Problem(403, "not-pending", message)
@@ -202,11 +206,7 @@ def run_routes(context: Context) -> list[Route]:
     ]
 
 
-class _RunsApi:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._runs = context.runs
-
+class _RunsApi(Handlers):
     async def start(self, request: Request) -> Response:
         body = await read_json(request, _NewRun, self._context.rates)
         conversation = await self._context.conversation(request, body.conversation)
@@ -220,9 +220,8 @@ class _RunsApi:
             named = quote(conversation.id)  # clients may choose any ID
             headers = {"x-argstream-conversation": named, "location": location}
             return await self._watch(request, run_id, headers, with_history=with_history)
-        return json_response(
-            {"run": run_id, "conversation": conversation.id}, 201, location=location
-        )
+        started = {"run": run_id, "conversation": conversation.id}
+        return json_response(started, 201, location=location)
 
     async def list(self, request: Request) -> Response:
         query = request.query_params
@@ -230,7 +229,7 @@ class _RunsApi:
         status = query.get("status")
         if status is not None and status not in get_args(RunStatus):
             known = ", ".join(get_args(RunStatus))
-            raise Problem(422, "unusable", f"status must be one of {known}")
+            raise UsageError(f"status must be one of {known}")
         found = await self._runs.of_user(
             user,
             status=cast("RunStatus | None", status),
@@ -270,7 +269,7 @@ class _RunsApi:
         loaded = await self._runs.load(run_id, self._context.user(request))
         body = await read_json(request, _Decisions, self._context.rates)
         if not body.decisions:
-            raise Problem(422, "unusable", "decisions is empty. Decide on at least one call")
+            raise UsageError("decisions is empty. Decide on at least one call")
         digests = {one.call_id: one.digest for one in loaded.state.pending}
         for call_id, decision in body.decisions.items():
             if digests.get(call_id, decision.digest) != decision.digest:
@@ -369,7 +368,7 @@ def _listed(row: ConversationInfo, newest: RunInfo) -> dict[str, object]:
 def _approval(decision: _Decision) -> Approval:
     if decision.decision == "deny":
         if decision.arguments is not None or decision.always != "call":
-            raise Problem(422, "unusable", "a denial has no arguments and no always")
+            raise UsageError("a denial has no arguments and no always")
         return Deny(decision.reason)
     return Approve(
         arguments=decision.arguments,
@@ -388,7 +387,7 @@ def _after(request: Request) -> int | None:
 def _with_history(request: Request) -> bool:
     given = request.query_params.get("history", "true")
     if given not in ("true", "false"):
-        raise Problem(422, "unusable", "history must be true or false")
+        raise UsageError("history must be true or false")
     return given == "true"
 
 
@@ -399,7 +398,7 @@ def _wants_events(request: Request) -> bool:
 
 def _number(text: str, what: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 16 and least <= int(text) <= most):
-        raise Problem(422, "unusable", f"{what} must be a number from {least} to {most}")
+        raise UsageError(f"{what} must be a number from {least} to {most}")
     return int(text)
 
 
@@ -447,11 +446,9 @@ def converse_routes(context: Context) -> list[Route]:
         conversation = await context.conversation(request, body.conversation)
         run_id = await context.start(request, body.message, conversation)
         make = partial(ConverseEncoder, run_id, conversation.id, with_deltas=body.tool_deltas)
-        named = quote(conversation.id)  # clients may choose any ID
-        headers = {"x-argstream-conversation": named}
-        return await context.watch(
-            request, run_id, ("converse", body.tool_deltas), make, headers=headers
-        )
+        key = ("converse", body.tool_deltas)
+        headers = {"x-argstream-conversation": quote(conversation.id)}  # clients may choose any ID
+        return await context.watch(request, run_id, key, make, headers=headers)
 
     return [Route("/api/converse", converse, methods=["POST"])]
 
@@ -474,16 +471,14 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
         if not Token(token).is_same(body.token):
             context.rates.wrong_token(client_of(request.scope))
             raise Problem(401, "wrong-token", "wrong token", {"www-authenticate": "Bearer"})
-        cookie = token_cookie(token, secure=_is_secure(request), path=_mount_path(request))
-        return Response(status_code=204, headers={"set-cookie": cookie})
+        return _with_cookie(request, token_cookie, token)
 
     async def sign_out(request: Request) -> Response:
         # Its name is derived from the token, so it is sent only to clients that have the token.
         cookies = "; ".join(request.headers.getlist("cookie")).encode("latin-1")
         if token is None or not Token(token).is_in_cookie(cookies):
             return Response(status_code=204)
-        cookie = no_cookie(token, secure=_is_secure(request), path=_mount_path(request))
-        return Response(status_code=204, headers={"set-cookie": cookie})
+        return _with_cookie(request, no_cookie, token)
 
     return [
         Route(SESSION_PATH, show, methods=["GET"]),
@@ -492,12 +487,9 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
     ]
 
 
-def _mount_path(request: Request) -> str:
-    """Return the path that the app is mounted at, as browsers write it."""
-    return quote(request.scope.get("root_path", "")) or "/"
-
-
-def _is_secure(request: Request) -> bool:
-    """Return True if the browser used HTTPS, also behind a proxy that does not forward that."""
-    origin = request.headers.get("origin", "")
-    return request.url.scheme == "https" or origin.startswith("https://")
+def _with_cookie(request: Request, write: Callable[..., str], token: str) -> Response:
+    # A proxy may not forward that the browser used HTTPS.
+    schemes = request.url.scheme, request.headers.get("origin", "").partition(":")[0]
+    path = quote(request.scope.get("root_path", "")) or "/"  # as browsers write it
+    cookie = write(token, secure="https" in schemes, path=path)
+    return Response(status_code=204, headers={"set-cookie": cookie})

@@ -34,7 +34,7 @@ from argstream.protocols.ai_sdk import (
     meant,
 )
 from argstream.runs._records import Approval, RunInfo
-from argstream.server._api import Context, json_response, not_pending
+from argstream.server._api import Context, Handlers, json_response, not_pending
 from argstream.server._limits import read_json
 from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
@@ -54,11 +54,7 @@ def routes(context: Context) -> list[Route]:
     ]
 
 
-class _ChatApi:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._runs = context.runs
-
+class _ChatApi(Handlers):
     async def post(self, request: Request) -> Response:
         body = await read_json(request, ChatBody, self._context.rates)
         match meant(body):
@@ -81,8 +77,7 @@ class _ChatApi:
             history.add(run)
             if history.is_whole:
                 break
-        chat = {"id": chat_id, "messages": history.messages(), "run": newest}
-        return json_response(chat)
+        return json_response({"id": chat_id, "messages": history.messages(), "run": newest})
 
     async def resume(self, request: Request) -> Response:
         info = await self._runs.newest(request.path_params["id"], self._context.user(request))

@@ -205,13 +205,9 @@ class Quota:
             del self._reserved[client]
 
     def _refused(self, status: int, limit: str, owner: str) -> Problem:
-        return Problem(
-            status,
-            f"too-many-{self._what.replace(' ', '-')}",
-            f"too many {self._what}: the limit is {limit} at once for {owner}. Retry when some "
-            "have ended",
-            {"retry-after": "5"},
-        )
+        code = f"too-many-{self._what.replace(' ', '-')}"
+        detail = f"too many {self._what}: the limit is {limit} at once for {owner}"
+        return Problem(status, code, f"{detail}. Retry when some have ended", {"retry-after": "5"})
 
 
 async def read_json(

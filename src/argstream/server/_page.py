@@ -54,10 +54,7 @@ _GZIP: Final = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 
 class _Asset(Struct, frozen=True):
     kind: str
-    content: bytes
-    etag: str
-    compressed: bytes
-    compressed_etag: str
+    bodies: Mapping[str, tuple[str, bytes]]  # ETag and content, by content encoding
 
 
 class _Files(Struct, frozen=True):
@@ -121,21 +118,21 @@ def _files_of(versions: Mapping[Path, tuple[int, int]]) -> _Files:
 
 
 def _asset(name: str, content: bytes) -> _Asset:
-    compressed = gzip.compress(content, mtime=0)
-    kind = _KINDS[Path(name).suffix]
-    return _Asset(kind, content, etag_of(content), compressed, etag_of(compressed))
+    bodies = {"identity": content, "gzip": gzip.compress(content, mtime=0)}
+    tagged = {encoding: (etag_of(body), body) for encoding, body in bodies.items()}
+    return _Asset(_KINDS[Path(name).suffix], tagged)
 
 
 def _answer(request: Request, asset: _Asset, headers: Mapping[str, str]) -> Response:
-    is_compressed = _GZIP.search(request.headers.get("accept-encoding", "")) is not None
-    etag = asset.compressed_etag if is_compressed else asset.etag
+    is_compressed = _GZIP.search(request.headers.get("accept-encoding", ""))
+    etag, content = asset.bodies["gzip" if is_compressed else "identity"]
     headers = {**headers, "etag": etag, "vary": "accept-encoding"}
     if is_known(request, etag):
         return Response(status_code=304, headers=headers)
-    headers["content-type"] = asset.kind
-    if not is_compressed:
-        return Response(asset.content, headers=headers)
-    return Response(asset.compressed, headers={**headers, "content-encoding": "gzip"})
+    headers |= {"content-type": asset.kind} | (
+        {"content-encoding": "gzip"} if is_compressed else {}
+    )
+    return Response(content, headers=headers)
 
 
 def etag_of(content: bytes) -> str:

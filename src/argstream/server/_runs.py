@@ -5,7 +5,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -15,12 +15,7 @@ from argstream._asyncio import shielded
 from argstream.agent import Agent, Conversation, Run
 from argstream.agent.approvals import Grant
 from argstream.agent.observer import ObserverLoop
-from argstream.errors import (
-    AlreadyDecidedError,
-    ArgstreamError,
-    RunBusyError,
-    UsageError,
-)
+from argstream.errors import AlreadyDecidedError, ArgstreamError, RunBusyError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStatus
 from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, RunInfo
 from argstream.runs._state import RunState
@@ -149,13 +144,8 @@ class Runs:
         conversation_id: str | None = None,
     ) -> list[RunInfo]:
         """List the runs of a user, those with the newest records first."""
-
-        async def list_runs(wanted: int) -> list[RunInfo]:
-            return await self.store.runs(
-                status=status, conversation_id=conversation_id, user=user, limit=wanted
-            )
-
-        return await _ours(list_runs, self._is_ours, limit)
+        fetch = partial(self.store.runs, status=status, conversation_id=conversation_id, user=user)
+        return await _ours(lambda wanted: fetch(limit=wanted), self._is_ours, limit)
 
     async def newest(self, conversation_id: str, user: str) -> RunInfo | None:
         found = await self.of_user(user, limit=1, conversation_id=conversation_id)
@@ -175,9 +165,8 @@ class Runs:
         """Return a conversation with its history. Raise Problem if a run of it is not over."""
         newest = await self.store.runs(conversation_id=conversation_id, user=user, limit=1)
         if newest and not self._is_ours(newest[0]):
-            raise Problem(
-                409, "other-agent", "this conversation belongs to another agent. Use another ID"
-            )
+            detail = "this conversation belongs to another agent. Use another ID"
+            raise Problem(409, "other-agent", detail)
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
             raise _busy(conversation.run_id)
@@ -188,11 +177,10 @@ class Runs:
     async def conversation_before(self, run_id: str, conversation: Conversation) -> Conversation:
         """Return the conversation as it was before its newest run, which the next one replaces."""
         if not self._driver.can_replace:
-            raise Problem(422, "unusable", "this agent keeps its own history: send a new message")
+            raise UsageError("this agent keeps its own history: send a new message")
         if self._newest.get(conversation) != run_id:
-            raise Problem(
-                409, "conversation-changed", "only the last run of a conversation can be replaced"
-            )
+            detail = "only the last run of a conversation can be replaced"
+            raise Problem(409, "conversation-changed", detail)
         before = (await self.store.snapshot(run_id)).history
         replaced = Conversation(before, id=conversation.id, user=conversation.user)
         replaced.grants, replaced.replaces = conversation.grants, run_id
@@ -290,9 +278,8 @@ class Runs:
         if not newest.is_over:
             raise _busy(newest.run_id)
         if self._newest.get(conversation, newest.run_id) != newest.run_id:
-            raise Problem(
-                409, "conversation-changed", "another message was sent first. Send this one again"
-            )
+            detail = "another message was sent first. Send this one again"
+            raise Problem(409, "conversation-changed", detail)
 
     async def _require_first(self, run_id: str, conversation: Conversation) -> None:
         """If several processes started a run at the same moment, stop all but the first."""
@@ -389,12 +376,8 @@ def _unknown_run() -> Problem:
 
 
 def other_request(call_id: str) -> Problem:
-    return Problem(
-        403,
-        "other-request",
-        f"the call {call_id!r} changed since you saw it, or the digest is wrong. Review the call "
-        "and decide again",
-    )
+    detail = f"the call {call_id!r} changed since you saw it, or the digest is wrong"
+    return Problem(403, "other-request", f"{detail}. Review the call and decide again")
 
 
 class AgentDriver:
@@ -534,16 +517,13 @@ class RunSupervisor:
             self._driven.discard(run.run_id)
             if begun is not None:
                 begun.cancel()  # does nothing if it is done
-        match last:
-            case RunPaused(pending=pending):
-                # A decision that arrived while this task was ending has not resumed the run.
-                await await_and_log(run.run_id, self._resume_if_commands_wait(run.run_id))
-                self._resume_at_expiry(run.run_id, pending)
-            case RunFailed(code=code, message=message):
-                why = visible_line(f"{code}: {message}")
-                logger.warning("run %s: failed: %s", run.run_id, why)
-            case _:
-                pass
+        if isinstance(last, RunPaused):
+            # A decision that arrived while this task was ending has not resumed the run.
+            await await_and_log(run.run_id, self._resume_if_commands_wait(run.run_id))
+            self._resume_at_expiry(run.run_id, last.pending)
+        elif isinstance(last, RunFailed):
+            why = visible_line(f"{last.code}: {last.message}")
+            logger.warning("run %s: failed: %s", run.run_id, why)
 
     async def _resume_if_commands_wait(self, run_id: str) -> None:
         if (await self._store.info(run_id)).has_commands:
@@ -655,13 +635,8 @@ def keep_numbers(original: Any, edited: Any) -> Any:
     if isinstance(original, list) and isinstance(edited, list):
         kept_items = [keep_numbers(*pair) for pair in zip(original, edited, strict=False)]
         return kept_items + edited[len(kept_items) :]
-    if _is_number(original) and _is_number(edited) and original == edited:
-        return original
-    return edited
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    are_numbers = {type(original), type(edited)} <= {int, float}  # without bool
+    return original if are_numbers and original == edited else edited
 
 
 def _keep_numbers(decision: Approval, request: ApprovalRequested) -> Approval:
@@ -671,18 +646,11 @@ def _keep_numbers(decision: Approval, request: ApprovalRequested) -> Approval:
 
 
 def _full(what_to_do: str) -> Problem:
-    return Problem(
-        503,
-        "too-many-runs",
-        f"the server drives too many runs (max_running): {what_to_do} in a moment",
-        {"retry-after": "5"},
-    )
+    detail = f"the server drives too many runs (max_running): {what_to_do} in a moment"
+    return Problem(503, "too-many-runs", detail, {"retry-after": "5"})
 
 
 def _busy(run_id: str) -> Problem:
-    return Problem(
-        409,
-        "conversation-busy",
-        f"this conversation already has an active run ({run_id}). Wait until it ends, decide on "
-        "its pending calls, or stop it",
-    )
+    what_to_do = "Wait until it ends, decide on its pending calls, or stop it"
+    detail = f"this conversation already has an active run ({run_id}). {what_to_do}"
+    return Problem(409, "conversation-busy", detail)

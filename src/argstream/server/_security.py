@@ -19,6 +19,7 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -214,8 +215,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
                 f"token must have at least {_SHORTEST_TOKEN} characters, so that it cannot be "
                 "guessed. Generate one: openssl rand -hex 16"
             )
-        _check_is_no_text("hosts", self.hosts)
-        _check_is_no_text("origins", self.origins)
+        for name, value in (("hosts", self.hosts), ("origins", self.origins)):
+            if isinstance(value, str):
+                raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
         for host in self.hosts or ():
             normal_host(host)
         for origin in self.origins:
@@ -359,12 +361,8 @@ class SecurityMiddleware:
         if not has_token and _names_token(headers):
             self._rates.wrong_token(client_of(scope))
         if not (has_token or is_open):
-            raise Problem(
-                401,
-                "token-needed",
-                "this server needs a token. Send the header 'Authorization: Bearer …'",
-                {"www-authenticate": "Bearer"},
-            )
+            detail = "this server needs a token. Send the header 'Authorization: Bearer …'"
+            raise Problem(401, "token-needed", detail, {"www-authenticate": "Bearer"})
         if not safe:
             _check_content_type(method, headers)
         return None
@@ -468,12 +466,10 @@ def client_of(scope: Scope) -> str:
         return f"user {user}"
     address: str = (scope.get("client") or ("",))[0]
     if ":" in address:
-        try:
+        with suppress(ValueError):  # the ASGI server may put any text there
             known = IPv6Address(address)
-        except ValueError:  # the ASGI server may put any text there
-            return f"address {address[:_LONGEST_NAME]}"
-        mapped = known.ipv4_mapped
-        return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
+            mapped = known.ipv4_mapped
+            return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
     return f"address {address[:_LONGEST_NAME]}"
 
 
@@ -536,11 +532,6 @@ def _without_default_port(scheme: str, host: str) -> str:
     return host.removesuffix(f":{_DEFAULT_PORTS.get(scheme, '')}")
 
 
-def _check_is_no_text(name: str, value: object) -> None:
-    if isinstance(value, str):
-        raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
-
-
 def cookie_name(token: str) -> str:
     return f"{_COOKIE}_{_digest('cookie name', token)[:_NAME_DIGITS]}"
 
@@ -562,13 +553,10 @@ def log_failure(
     ``where`` names the callback that raised the error. Its type and message are then in the first
     line. A ``StoreError`` is logged in one line, because it may repeat with each request.
     """
-    text = (
-        " ".join(str(error).split())
-        if isinstance(error, StoreError)
-        else "\n" + "".join(traceback.format_exception(error))
-    )
+    text = message = " ".join(str(error).split())
+    if not isinstance(error, StoreError):
+        text = "\n" + "".join(traceback.format_exception(error))
     if where:
-        message = " ".join(str(error).split())
         text = f"{where} raised {type(error).__name__}: {message}{text}"
     sent = secrets_of_request(
         ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]),

@@ -139,9 +139,8 @@ class RunBroadcast:
     @property
     def has_failed(self) -> bool:
         """Whether it could not be opened."""
-        return self.opened.done() and (
-            self.opened.cancelled() or self.opened.exception() is not None
-        )
+        opened = self.opened
+        return opened.done() and (opened.cancelled() or opened.exception() is not None)
 
     async def close(self) -> None:
         self.opened.cancel()  # does nothing if it is done
@@ -242,13 +241,9 @@ class RunBroadcast:
         place = next(places, None)
         return None if place is None else self._first + place
 
-    def chunk(self, number: int) -> Written | None:
+    def chunk(self, number: int) -> _Chunk | None:
         """Return a chunk; None if it was dropped."""
-        place = number - self._first
-        if place < 0:
-            return None
-        chunk = self._chunks[place]
-        return Written(chunk.data, chunk.ends)
+        return None if number < self._first else self._chunks[number - self._first]
 
     def replay(self, after: int = 0) -> Replay:
         """Return all of the run, at least up to ``after``.
@@ -278,12 +273,7 @@ class Broadcasts:
         self._is_draining = False
 
     async def watch(
-        self,
-        run_id: str,
-        key: Hashable,
-        make: Callable[[], Encoder],
-        *,
-        after: int | None = None,
+        self, run_id: str, key: Hashable, make: Callable[[], Encoder], *, after: int | None = None
     ) -> "Viewer":
         """Add a viewer of a run. ``make`` creates the encoder of its format.
 
@@ -389,18 +379,12 @@ class Viewer:
         broadcast: RunBroadcast,
         number: int,
         before: AsyncGenerator[Written, None] | None,
-        left: Callable[[], None],
+        close: Callable[[], None],
     ) -> None:
         self._broadcast = broadcast
         self._number = number  # of the next chunk
         self._before = before
-        self._left = left
-        self._is_closed = False
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._left()
+        self.close = close
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yield what to send, until the run ends, or pauses and the format ends there."""
@@ -417,7 +401,7 @@ class Viewer:
             if self._before is not None:
                 await self._before.aclose()
 
-    async def _next(self) -> Written | None:
+    async def _next(self) -> Written | _Chunk | None:
         """Return the next chunk. A slow viewer keeps at most one in memory."""
         if self._before is not None:
             if (written := await anext(self._before, None)) is not None:

@@ -35,8 +35,6 @@ __all__ = ["AgentServer"]
 
 _HEALTHY_WITHIN: Final = 2.0
 """Seconds within which the store must answer a health check."""
-
-
 _CLOSED: Final = Problem(503, "closed", "the server is closed. Enter it again to use it")
 
 
@@ -116,7 +114,6 @@ class AgentServer:
             *_ag_ui.routes(context),
             *(Page().routes() if has_page else ()),
         ]
-
         router = Router(routes, lifespan=self._lifespan)
         return SecurityMiddleware(router, self.access, rates, has_page=has_page)
 

@@ -214,10 +214,8 @@ class Toolbox(dict[str, Tool]):
         check = None if self.check is None else self.check.open(name, "function")
         if isinstance(check, ev.ArgumentsError):
             return check
-        if check is not None:
-            error = check.error or check.finish(read_arguments(text), as_read=False)
-            if error is not None:
-                return error
+        if check and (error := check.error or check.finish(read_arguments(text), as_read=False)):
+            return error
         reasons = self.approval_reasons(name, text)
         return reasons if isinstance(reasons, ev.ArgumentsError) else None
 

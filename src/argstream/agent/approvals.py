@@ -50,18 +50,15 @@ class Grant(Struct, frozen=True):
     """The function of the tool, or the rule: another agent may use the same names."""
 
 
-def digest_of(run_id: str, call_id: str, name: str, text: str) -> str:
+def digest_of(run_id: str, call_id: str, *name_and_text: str) -> str:
     """Return the digest of this call with exactly these arguments, in this run only."""
-    return _sha256(run_id, call_id, name, text)
+    parts = run_id, call_id, *name_and_text
+    return sha256(msgspec.json.encode(parts)).hexdigest()  # JSON keeps the parts apart
 
 
 def idempotency_key(run_id: str, call_id: str) -> str:
     """Return the key of this call, which is the same each time it runs."""
-    return _sha256(run_id, call_id)[:32]
-
-
-def _sha256(*parts: str) -> str:
-    return sha256(msgspec.json.encode(parts)).hexdigest()  # JSON keeps the parts apart
+    return digest_of(run_id, call_id)[:32]
 
 
 def is_expired(request: ApprovalRequested | None, now: float) -> bool:

@@ -364,10 +364,7 @@ class ObserverLoop(RunLoop):
 
     def _is_late(self, event: ev.Event) -> bool:
         """Return True for an event about arguments that were already complete."""
-        if not isinstance(event, _ABOUT_ARGUMENTS):
-            return False
-        call = self.open_call(event.call_id)
-        return call is None or call.verdict is not None
+        return isinstance(event, _ABOUT_ARGUMENTS) and self.is_settled(event.call_id)
 
     def events_received(self, events: Sequence[ev.Event]) -> Step:
         for event in events:

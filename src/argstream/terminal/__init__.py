@@ -1,10 +1,4 @@
-"""A run in a terminal, live.
-
-::
-
-    with open_terminal() as terminal:
-        async for event in agent.run_stream("Make the tests pass"):
-            terminal.show(event)
+"""A run in a terminal, live: see ``open_terminal`` and ``show``.
 
 In a terminal, final lines go into the scrollback, and a short tail below them is repainted.
 Anywhere else, plain lines are written. It needs the extra ``terminal``.
@@ -20,10 +14,7 @@ if TYPE_CHECKING:
     from argstream.terminal._approval import TerminalApprover
     from argstream.terminal._layout import row_of, rows_of
     from argstream.terminal._live import LiveTerminal, PlainTerminal, Terminal, open_terminal, show
-    from argstream.terminal._run_view import RunView
-    from argstream.terminal._screen import Palette, Screen
-    from argstream.terminal._text import Line, Span, Spans, line, shown
-    from argstream.terminal.tool_views import (
+    from argstream.terminal._parts import (
         ArgumentEvent,
         ArgumentsView,
         Command,
@@ -33,9 +24,11 @@ if TYPE_CHECKING:
         Look,
         Plain,
         Table,
-        ToolViews,
-        file_reader,
     )
+    from argstream.terminal._run_view import RunView
+    from argstream.terminal._screen import Palette, Screen
+    from argstream.terminal._text import Line, Span, Spans, line, shown
+    from argstream.terminal.tool_views import ToolViews, file_reader
 
 __all__ = [
     "ArgumentEvent",
@@ -71,11 +64,11 @@ _HOMES = {
     "_approval": "TerminalApprover",
     "_layout": "row_of rows_of",
     "_live": "LiveTerminal PlainTerminal Terminal open_terminal printing show",
+    "_parts": "ArgumentEvent ArgumentsView Command CustomView Diff File Look Plain Table",
     "_run_view": "RunView",
     "_screen": "Palette Screen",
     "_text": "Line Span Spans line shown",
-    "tool_views": "ArgumentEvent ArgumentsView Command CustomView Diff File Look Plain Table "
-    "ToolViews file_reader",
+    "tool_views": "ToolViews file_reader",
 }
 
 if not all(find_spec(name) for name in ("markdown_it", "pygments", "rich", "wcwidth")):

@@ -16,7 +16,14 @@ from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible, visible_line
 from argstream.terminal._highlight import Markdown
 from argstream.terminal._layout import behind, break_rows, cut, expand_tabs, fit, rows_of, width
-from argstream.terminal._parts import Block, GrowingText, drained, value_text
+from argstream.terminal._parts import (
+    ArgumentEvent,
+    ArgumentsView,
+    Block,
+    GrowingText,
+    drained,
+    value_text,
+)
 from argstream.terminal._text import (
     Breaks,
     Line,
@@ -30,7 +37,7 @@ from argstream.terminal._text import (
     size,
     text_of,
 )
-from argstream.terminal.tool_views import ArgumentEvent, ArgumentsView, ToolViews
+from argstream.terminal.tool_views import ToolViews
 
 # Deeper than the lines below it, so that a long title does not look like one of them.
 _REST: Final[Spans] = (Span("    "),)
@@ -42,9 +49,6 @@ _READY: Final = "●"  # the mark of a call that is complete and has not run
 _RESULT_HEAD: Final = 5  # lines of a result; half as many at its end
 _ERROR_HEAD: Final = 10
 _LONGEST: Final = 600
-_RESULT: Final = "  └ "
-_FAILURE: Final = "  ✗ "
-_RESULT_REST: Final = "    "
 _AS_ABOVE: Final = "(the output above)"
 _BEHIND: Final = 8  # columns: a character is at most as wide, with all that belongs to it
 _OUTPUT: Final[Spans] = (Span("  ┆ ", "faint"),)
@@ -126,7 +130,7 @@ class _Block:
         self.is_over = False
         self.is_known = False  # whether lines of it were committed
         self.waits_as = ""  # the mark that says how it ended
-        self._began = began
+        self.began = began  # None if that is unknown
         self._ended: float | None = None
         self._lines: list[Line] = []  # that are not committed yet
 
@@ -137,9 +141,9 @@ class _Block:
 
     def took(self, now: float) -> float | None:
         """Return the seconds that it took, so far; None if it is not known when it began."""
-        if self._began is None:
+        if self.began is None:
             return None
-        return (now if self._ended is None else self._ended) - self._began
+        return (now if self._ended is None else self._ended) - self.began
 
     def counters(self, now: float) -> Iterator[str]:
         yield from self.said_time(now)
@@ -530,20 +534,13 @@ class ToolBlock(_Block):
         self.label = head.label
         self._compact = compact
         self._out: list[Line] = []  # that is not final yet
-        self._text = Block(self._out, lambda _: (_OUTPUT, _OUTPUT))
+        self.text = Block(self._out, lambda _: (_OUTPUT, _OUTPUT))
         # A crash may have ended attempts before this one.
         self._start = len(head.call.output) if attempt else 0
         self._fold = Fold(compact if is_watched else compact._replace(is_full=True))
         if attempt > 1:
             told = Span(f"running again (attempt {attempt})", "warning")
             self._lines.append(line(told, margin=_UNDER))
-
-    def put_out(self, text: str) -> None:
-        self._text.hold(text)
-
-    def forget_time(self) -> None:
-        """Show no duration: the process of the tool died at an unknown time."""
-        self._began = None
 
     def end(self, now: float) -> None:
         """End with the outcome of the call."""
@@ -580,17 +577,17 @@ class ToolBlock(_Block):
     def settled(self) -> list[Line]:
         """Return the lines that became final: the output is complete while it streams."""
         if not self.is_over:
-            self._text.write()
+            self.text.write()
             self._lines += self._fold.add(drained(self._out))
         return super().settled()
 
     def growing(self, columns: int, rows: int) -> list[Line]:
-        return last_rows(self._fold.held[-max(rows, 0) :] + self._text.growing(), columns, rows)
+        return last_rows(self._fold.held[-max(rows, 0) :] + self.text.growing(), columns, rows)
 
     def _end(self, mark: str, now: float) -> None:
         self.is_over, self._ended = True, now
         self.waits_as = mark
-        self._text.finish()
+        self.text.finish()
         self._lines += [*self._fold.add(drained(self._out)), *self._fold.end()]
 
 
@@ -608,13 +605,13 @@ def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
     text = text.rstrip("\n")
     if not text or text == _AS_ABOVE:
         return []
-    return folded_lines(text, _RESULT, "plain", breaks, head=_RESULT_HEAD, compact=compact)
+    return folded_lines(text, "  └ ", "plain", breaks, head=_RESULT_HEAD, compact=compact)
 
 
 def failure_lines(error: Any, compact: Compact) -> list[Line]:
     text = error if isinstance(error, str) else value_text(error)
     told = f"Failed: {text.rstrip()}" if text.rstrip() else "Failed"
-    return folded_lines(told, _FAILURE, "bad", "words", head=_ERROR_HEAD, compact=compact)
+    return folded_lines(told, "  ✗ ", "bad", "words", head=_ERROR_HEAD, compact=compact)
 
 
 def folded_lines(
@@ -622,7 +619,7 @@ def folded_lines(
 ) -> list[Line]:
     """Return the lines of a text without the middle of many. A single line is never hidden."""
     margin_role: Role = "bad" if role == "bad" else "faint"
-    first, rest = (Span(margin, margin_role),), (Span(_RESULT_REST, margin_role),)
+    first, rest = (Span(margin, margin_role),), (Span("    ", margin_role),)
     lines: list[Line] = []
     for text_line in text.split("\n"):
         hidden = 0 if compact.is_full else len(text_line) - _LONGEST

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TextIO, TypeAlias, TypeVar
 
@@ -58,12 +59,12 @@ class Terminal(Protocol):
         self.close()
 
 
+@dataclass(eq=False)
 class _Question:
-    def __init__(self, tail: Tail, *, is_alone: bool) -> None:
-        self.tail = tail
-        self.is_alone = is_alone
-        # How often the screen was away when it was painted first, and when that was.
-        self.seen: tuple[int, float] | None = None
+    tail: Tail
+    is_alone: bool
+    # How often the screen was away when it was painted first, and when that was.
+    seen: tuple[int, float] | None = None
 
     def painted(self, times_away: int, *, is_seen: bool) -> None:
         if not is_seen:
@@ -143,7 +144,7 @@ class LiveTerminal(Terminal):
         """
         with self._change() as is_shown:
             if is_shown:
-                self._question = None if tail is None else _Question(tail, is_alone=alone)
+                self._question = None if tail is None else _Question(tail, alone)
 
     def asked_since(self) -> float | None:
         """Return since when the question is visible, by ``time.monotonic``; None if it is not."""
@@ -251,7 +252,7 @@ class LiveTerminal(Terminal):
         with self._changed:
             while not self._is_closed:
                 due = rested if self._is_dirty else ticks
-                if self._screen.is_suspended:
+                if self._screen.suspensions:
                     due = None
                 timeout = None if due is None else due - time.monotonic()
                 if timeout is not None and timeout <= 0:
@@ -367,14 +368,12 @@ def open_terminal(
     return LiveTerminal(view, output) if is_terminal else PlainTerminal(output, view)
 
 
+@dataclass(eq=False, repr=False)
 class ShownEvents(Generic[_Shown]):
     """Events that are printed while they are iterated over, with ``for`` or ``async for``."""
 
-    def __init__(
-        self, events: Iterable[_Shown] | AsyncIterable[_Shown], open_: Callable[[], Terminal]
-    ) -> None:
-        self._events: Any = events
-        self._open = open_
+    _events: Any
+    _open: Callable[[], Terminal]
 
     def __iter__(self) -> Iterator[_Shown]:
         with self._open() as terminal:

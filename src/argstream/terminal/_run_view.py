@@ -390,7 +390,7 @@ class RunView:
                 self._leave_running(call.call_id, "Interrupted", now)
                 self._start_tool(call, now, call.attempts)
             case "output":
-                self._running(call, now).put_out(change.text)
+                self._running(call, now).text.hold(change.text)
             case "result":
                 self._end_tool(call, now)
 
@@ -500,7 +500,7 @@ class RunView:
                 if event.cause == "crash":
                     self._leave_writing("Interrupted by a crash", now)
                     for running in scroll.running.values():
-                        running.forget_time()
+                        running.began = None  # its process died at an unknown time
                 names = [state.calls[one].name for one in event.interrupted if one in state.calls]
                 scroll.note(_resumed(event, names))
             case _ if state.end is not None:

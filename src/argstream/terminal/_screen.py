@@ -125,7 +125,7 @@ class Screen:
         self._lock = threading.Lock()
         self._held: list[Line] = []  # committed, and not written yet
         self._painted: tuple[list[str], tuple[int, int]] | None = None  # the tail, and on what size
-        self._suspensions = 0
+        self.suspensions: int = 0  # by ``suspend``
         self._is_left = False  # because the process stops, or ends
         self._is_ours = False  # cursor hidden, echo off
         self._is_over = False
@@ -144,7 +144,7 @@ class Screen:
             if self._is_over:
                 return False
             self._held += committed
-            if self._suspensions or self._is_left:
+            if self.suspensions or self._is_left:
                 return False
             if is_in_background(self._output):
                 self._lose()  # the shell has set it up for itself
@@ -152,22 +152,18 @@ class Screen:
             self._paint(tail)
             return True
 
-    @property
-    def is_suspended(self) -> bool:
-        return self._suspensions > 0
-
     def suspend(self) -> None:
         """Leave the terminal to another program: no tail, the cursor shown, keys echoed."""
         with self._lock:
-            self._suspensions += 1
+            self.suspensions += 1
             self._clear()
 
     def resume(self) -> None:
         """Resume drawing. The next frame shows everything that was held back."""
         with self._lock:
-            self._suspensions -= 1
+            self.suspensions -= 1
             self._lose()
-            if not self._suspensions:
+            if not self.suspensions:
                 self._modes.quiet()
 
     def close(self) -> None:

@@ -59,20 +59,7 @@ from argstream.terminal._parts import (
 from argstream.terminal._text import Line, Role, Span, Spans, shown, text_of, words
 from argstream.validation import Schema, ToolSpec
 
-__all__ = [
-    "MAX_BYTES",
-    "ArgumentEvent",
-    "ArgumentsView",
-    "Command",
-    "CustomView",
-    "Diff",
-    "File",
-    "Look",
-    "Plain",
-    "Table",
-    "ToolViews",
-    "file_reader",
-]
+__all__ = ["MAX_BYTES", "ToolViews", "file_reader"]
 
 MAX_BYTES: Final = 2_000_000
 # What an argument is; `array`: it depends on what is in it.
@@ -688,12 +675,13 @@ class ArrayPart:
     def take(self, event: ArgumentEvent) -> None:
         if self._held is not None:
             self._held.append(event)
-            if self._is_edit(event):
+            is_edit = self._is_edit(event)
+            if is_edit:
                 self._part = self._make_edits()
                 for before in self._held[:-1]:
                     self._part.take(before)
                 self._held = None
-            elif self._is_other(event):
+            elif is_edit is False:
                 self._held = None
                 self._when_long()
         self._part.take(event)
@@ -704,23 +692,20 @@ class ArrayPart:
     def finish(self) -> None:
         self._part.finish()
 
-    def _is_edit(self, event: ArgumentEvent) -> bool:
+    def _is_edit(self, event: ArgumentEvent) -> bool | None:
+        """Return whether this is an edit; None if it may still be: it may begin with its path."""
+        names = self._names
         match event:
-            case ev.ArgumentStarted(path=(_, _, name), kind="string"):
-                return name in self._names.old or name in self._names.new
-            case _:
-                return False
-
-    def _is_other(self, event: ArgumentEvent) -> bool:
-        """Return whether no edit begins like this, apart from the path that it may begin with."""
-        match event:
+            case ev.ArgumentStarted(path=(_, _, name), kind="string") if (
+                name in names.old | names.new
+            ):
+                return True
             case ev.ArgumentStarted(path=path, kind=kind):
                 may_be_edit = len(path) < 2 or (len(path) == 2 and kind == "object")
-                return not may_be_edit and path[-1] not in self._names.path
-            case ev.ArgumentCompleted(path=path):
-                return len(path) < 3
-            case _:
+                return None if may_be_edit or path[-1] in names.path else False
+            case ev.ArgumentCompleted(path=path) if len(path) < 3:
                 return False
+        return None
 
 
 class FreeTextView:

@@ -10,8 +10,7 @@ from argstream.events import ToolArgsDelta, ToolCallStarted
 from argstream.history import CallKind
 from argstream.runs import with_arguments
 from argstream.sanitise import visible, visible_line
-from argstream.terminal import Line, Spans, rows_of
-from argstream.terminal.tool_views import ArgumentEvent, ToolViews
+from argstream.terminal import ArgumentEvent, Line, Spans, ToolViews, rows_of
 
 ROWS = 4
 

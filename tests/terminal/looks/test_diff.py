@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal import rows_of
+from argstream.terminal import Diff, ToolViews, rows_of
 from argstream.terminal._diff import MAX_HELD, Change, StreamingDiff
-from argstream.terminal.tool_views import Diff, ToolViews
 from tests.growth import BOUND, growth
 from tests.terminal.looks.following import Followed, follow, text_of, texts
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from argstream.terminal.tool_views import Command, File, Plain, Table, ToolViews
+from argstream.terminal import Command, File, Plain, Table, ToolViews
 from argstream.validation import ToolSpec
 from tests.terminal.looks.following import follow, roles, text_of
 

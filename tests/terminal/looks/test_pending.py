@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argstream.events import ToolCallStarted
-from argstream.terminal.tool_views import Diff, File, ToolViews
+from argstream.terminal import Diff, File, ToolViews
 from tests.terminal.looks.following import events, texts
 
 LINES = "".join(f"line {number}\n" for number in range(1, 21))

@@ -8,8 +8,8 @@ import pytest
 
 from argstream.errors import UsageError
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolCallStarted
-from argstream.terminal import File, Line, Span, Spans, ToolViews
-from argstream.terminal.tool_views import MAX_BYTES, ArgumentEvent, Command, file_reader
+from argstream.terminal import ArgumentEvent, Command, File, Line, Span, Spans, ToolViews
+from argstream.terminal.tool_views import MAX_BYTES, file_reader
 from tests.terminal.looks.following import Followed, follow, text_of, texts
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from argstream.events import ArgumentDelta
 from argstream.jsonstream import JsonPath
-from argstream.terminal.tool_views import Command, Diff, File, Look, Plain, Table, ToolViews
+from argstream.terminal import Command, Diff, File, Look, Plain, Table, ToolViews
 from tests.terminal.looks.following import events, follow, is_shown, texts
 
 NAMES = ["path", "content", "old", "new", "edits", "rows", "command", "language", "file", "x y"]

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from argstream import events as e
-from argstream.terminal import RunView, row_of
-from argstream.terminal.tool_views import Plain, ToolViews
+from argstream.terminal import Plain, RunView, ToolViews, row_of
 from tests.terminal.looks.following import committed_rows, text_of
 
 COLUMNS = 60

@@ -137,15 +137,11 @@ class Folder:
 
     @contextmanager
     def opened(self, names: Sequence[str]) -> Iterator[int]:
-        """Open a directory by its names; none of them may be a link."""
+        """Open a directory by names that are no links. Raises ToolError for another folder."""
         with _open_directories(self._open()) as directories:
             for name in names:
                 directories.append(_enter(name, directories[-1]))
             yield directories[-1]
-
-    def require_same(self) -> None:
-        """Raise ToolError if the folder was replaced by another one."""
-        os.close(self._open())
 
     def _open(self) -> int:
         try:

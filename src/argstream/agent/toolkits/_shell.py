@@ -47,7 +47,8 @@ def shell_tool(root: Path | str, *, timeout: float = 120.0) -> Tool:
         :param command: what /bin/sh is given, such as pytest -q
         """
         transcript = _Transcript(context)
-        folder.require_same()
+        with folder.opened(()):
+            pass  # raises if it was replaced by another one
         status = await _run_in_shell(command, folder.root, transcript, timeout)
         output = transcript.text()
         if status is None:

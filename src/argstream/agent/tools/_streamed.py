@@ -1,19 +1,4 @@
-r"""The text of one argument, read by a tool while the model writes it.
-
-::
-
-    @tool
-    async def write_file(path: str, content: Streamed[str]) -> str:
-        draft = Path(path + ".part")
-        try:
-            with draft.open("w") as file:
-                async for piece in content:      # in a sync tool: for piece in content
-                    file.write(piece)
-        except TextInterruptedError:
-            draft.unlink()                       # the model was cut off: undo
-            raise
-        draft.rename(path)                       # the loop has ended: so all of it is there
-        return "written"
+"""The text of one argument, read by a tool while the model writes it.
 
 A loop over the text ends only if the text is complete and its call is valid. Otherwise it raises
 ``TextInterruptedError``: at once if the tool waits for text, or at its next read. Each loop starts
@@ -159,15 +144,11 @@ class Streamed(Generic[Text]):
 
     async def read(self) -> str:
         """Wait until the text has ended well, and return all of it."""
-        async for _ in self:
-            pass
-        return self.so_far
+        return "".join([piece async for piece in self])
 
     def read_blocking(self) -> str:
         """Like ``read``, in a sync tool."""
-        for _ in self:
-            pass
-        return self.so_far
+        return "".join(self)
 
     @property
     def so_far(self) -> str:

@@ -1,13 +1,4 @@
-r"""Tools are functions: ``@tool`` turns a function, a generator or a method into one.
-
-::
-
-    @tool(timeout=30)
-    def search(query: str, limit: int = 10) -> list[str]:
-        '''Search the archive.
-
-        :param query: words that must all occur
-        '''
+"""Tools are functions: ``@tool`` turns a function, a generator or a method into one.
 
 Name, description and schema come from the signature, its types and the docstring. The tool can
 still be called like the function.
@@ -533,7 +524,7 @@ def _context_parameter(name: str, parameters: list[inspect.Parameter]) -> str | 
 
 
 def _streamed_parameter(name: str, parameters: list[inspect.Parameter]) -> str | None:
-    found = [one for one in parameters if any(map(_is_streamed, _parts(one.annotation)))]
+    found = [one for one in parameters if any(part is Streamed for part in _parts(one.annotation))]
     if len(found) > 1:  # a model writes one after the other
         raise UsageError(f"{name}(): {_listed(found)} are Streamed. Make all but one of them str")
     for one in found:
@@ -556,8 +547,9 @@ def _types(hint: Any) -> list[Any]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and all that it consists of, such as both names in ``Streamed[str]``."""
     hint = _resolved(hint)
-    yield hint
+    yield get_origin(hint) or hint
     for part in get_args(hint):
         yield from _parts(part)
 
@@ -572,10 +564,6 @@ def _resolved(hint: Any) -> Any:
 
 def _is_context(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, ToolContext)
-
-
-def _is_streamed(hint: Any) -> bool:
-    return hint is Streamed or get_origin(hint) is Streamed
 
 
 def _listed(parameters: list[inspect.Parameter]) -> str:

@@ -6,6 +6,7 @@ async ({ log, early = [], seq }) => {
     async *log() {
       window.readings += 1;
       yield* window.logged;
+      await window.held;
       for (const frame of early) window.inspector.take(frame);
     },
   };

@@ -45,6 +45,8 @@ export class Inspector {
    * @type {Frame[] | null} */
   #early = null;
   #isStale = false;
+  /** Whether the log was read once. Part of it is not drawn: what is expanded depends on all calls. */
+  #isRead = false;
   #isClosed = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #isNarrow = matchMedia("(width < 1024px)");
@@ -217,6 +219,7 @@ export class Inspector {
       this.#status.replaceChildren(`Couldn't load the timeline: ${words} `, this.#retry);
     }
     this.#dialog.ariaBusy = null;
+    this.#isRead = run.seq > 0;
     this.#draw();
   }
 
@@ -230,7 +233,7 @@ export class Inspector {
   }
 
   #draw() {
-    if (this.#isClosed || this.#run.seq === 0) return;
+    if (this.#isClosed || !this.#isRead) return;
     this.#tabs[this.#at]?.view.draw(this.#run);
   }
 }

@@ -1,5 +1,5 @@
 async ({ log, early = [], seq }) => {
-  const { openInspector } = await import("/static/inspector.js");
+  const { Inspector } = await import("/static/inspector.js");
   window.readings = 0;
   window.logged = log;
   const client = {
@@ -11,5 +11,5 @@ async ({ log, early = [], seq }) => {
     },
   };
   const run = seq === undefined ? null : { seq };
-  window.inspector = openInspector({ client, runId: "run_1", run });
+  window.inspector = new Inspector({ client, runId: "run_1", run });
 }

@@ -1,6 +1,6 @@
 import {
-  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, make, paint,
-  selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
+  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, linesOf, make,
+  paint, selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
 /** @import {
  *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Span, Rules
@@ -37,10 +37,10 @@ export function fill(text, by) {
 /**
  * The rows of a view, which are made in steps. `step` returns false when there are no more for now;
  * `finish` then shows what may still grow.
- * @typedef {{ rows: RowList, digits: number, left: number, counts?: LineCounts, rest: string,
- *   step: (isExpanded: boolean) => boolean, finish: () => void }} Source `digits` of the largest
- *   line number, `left`: characters without a row, `rest`: the size of all if rows are left out
- * @typedef {{ added: number, removed: number }} LineCounts
+ * @typedef {{ rows: RowList, digits: number, left: number, rest: string,
+ *   counts?: { added: number, removed: number }, step: (isExpanded: boolean) => boolean,
+ *   finish: () => void }} Source `digits` of the largest line number, `left`: characters without a
+ *   row, `rest`: the size of all if rows are left out
  */
 
 /** A toolbar, a box with rows, and a button that shows the rest of them. */
@@ -458,8 +458,7 @@ export function splitLines(text) {
 // are grouped in chunks, and the layout skips the chunks that are out of sight.
 
 const LONGEST = 1000; // characters of a row
-const HEAVY = 40; // characters of a row, beyond which fewer are laid out together
-const WIDTH = 80; // characters of a line on the screen, about
+const HEAVY = 2000; // characters of a chunk, beyond which it has fewer rows
 const CROWDED = 400; // rows at which a chunk is split
 
 /** Cuts a growing text into rows, reading each character once. */
@@ -544,14 +543,13 @@ export class RowList {
   append(row) {
     this.length += 1;
     this.#weight += this.#chunks.last.lastElementChild?.textContent.length ?? 0;
-    const { last, size } = this.#chunks;
-    if (last.childElementCount >= size || this.#weight >= size * HEAVY) {
-      const closed = this.#chunks.begin();
-      this.#weight = 0;
-      if (closed !== null && this.#isWindowed) this.#turned.add(closed);
-      if (this.#isWindowed) paint(this.#turn); // in the next frame, when it may be skipped
+    const { last } = this.#chunks;
+    const closed = this.#chunks.append(row, this.#weight >= HEAVY);
+    if (this.#chunks.last !== last) this.#weight = 0;
+    if (closed !== null && this.#isWindowed) {
+      this.#turned.add(closed);
+      paint(this.#turn); // in the next frame, when it may be skipped
     }
-    this.#chunks.last.append(row);
     return row;
   }
 
@@ -615,9 +613,7 @@ function restored({ name, number, parts }) {
 /** Estimates how many lines on the screen the rows of a chunk take. @param {Element} chunk */
 function height(chunk) {
   let lines = 0;
-  for (const { textContent } of chunk.children) {
-    lines += Math.max(1, Math.ceil(textContent.length / WIDTH));
-  }
+  for (const { textContent } of chunk.children) lines += linesOf(textContent) || 1;
   return lines;
 }
 
@@ -823,7 +819,6 @@ class Page {
       if (hasToMove) this.rows.insert(line.rows, behind);
     }
   }
-
 }
 
 /** @typedef {LineChange["kind"] | "pending"} Sign */
@@ -1085,6 +1080,7 @@ function placesOf(lines, from, to) {
   }
   return all;
 }
+
 // A diff while the new text is still being written; argstream/terminal/_diff.py has the same, and
 // explains it. A new line that equals the next old one is settled at once. From the first that does
 // not, lines are held until it is certain where the texts meet again.

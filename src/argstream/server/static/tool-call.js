@@ -481,9 +481,7 @@ export class ToolCallElement extends HTMLElement {
   #place(editor) {
     const before = this.#editor;
     this.#editor = editor;
-    if (before) {
-      this.#keepFocus(before.element, () => before.element.remove());
-    }
+    if (before) this.#keepFocus(before.element, () => before.element.remove());
     this.#given.hidden = editor !== null;
     if (editor) this.#given.after(editor.element);
   }
@@ -2097,11 +2095,7 @@ class BranchItem {
     if (!view.hasTime()) return false;
     const item = makeItem(shape, child, this.depth + 1, view, inner, this.#columns);
     if (slot) slot.item.element.replaceWith(item.element);
-    else {
-      const { last, size } = this.#chunks;
-      if (last.childElementCount >= size) this.#chunks.begin();
-      this.#chunks.last.append(item.element);
-    }
+    else this.#chunks.append(item.element);
     this.#slots[place] = { shape, argument: child, item };
     return item.refresh(edit ?? child, inner, view);
   }

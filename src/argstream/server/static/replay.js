@@ -126,7 +126,10 @@ export class Replay {
   #listen() {
     this.#exit.ariaLabel = this.#exit.title = "Exit replay";
     this.#exit.append(icon("close"));
-    this.#slider.addEventListener("input", () => this.#seek(this.#slider.valueAsNumber));
+    this.#slider.addEventListener("input", () => {
+      this.#position = Math.min(this.#slider.valueAsNumber, this.#schedule.seconds);
+      paint(this.#slice);
+    });
     this.#slider.addEventListener("pointerdown", () => (this.#isHeld = true));
     for (const type of ["pointerup", "pointercancel", "blur"]) {
       this.#slider.addEventListener(type, () => (this.#isHeld = false));
@@ -151,12 +154,6 @@ export class Replay {
 
   #pause() {
     this.#isPlaying = false;
-    paint(this.#slice);
-  }
-
-  /** @param {number} seconds */
-  #seek(seconds) {
-    this.#position = Math.min(Math.max(0, seconds), this.#schedule.seconds);
     paint(this.#slice);
   }
 

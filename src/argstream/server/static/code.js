@@ -84,8 +84,7 @@ export class View {
   isPainted = true;
   isExpanded = false;
   meta = make("span", { class: "meta" });
-  /** @type {Source | null} */
-  source = null;
+  /** @type {Source | null} */ source = null;
   #onPainting;
   #title = make("span", { class: "title" });
   #more;
@@ -199,13 +198,11 @@ export class CodeView extends View {
   #label;
   #isDone = false;
   #isCut = false;
-  /** @type {Mode} */
-  #mode = "live";
+  /** @type {Mode} */ #mode = "live";
   #cutter = new RowCutter();
   #lines = new LineCount();
   #highlighter;
-  /** @type {HTMLElement | null} */
-  #open = null;
+  /** @type {HTMLElement | null} */ #open = null;
 
   /** Shows a text; of one that has grown, what is new.
    * @param {string} text
@@ -291,8 +288,7 @@ export class CodeView extends View {
 /** An edit as a diff, also while the model writes it. A preview shows the places where the texts
  * differ, with some unchanged lines around each. */
 export class DiffView extends View {
-  /** @type {unknown[]} */
-  #given = [];
+  /** @type {unknown[]} */ #given = [];
 
   /** Shows an edit; of one that has grown, what is new.
    * @param {{ before: string, after: string, isBeforeDone?: boolean, isAfterDone?: boolean,
@@ -338,8 +334,7 @@ class Hunks {
   #texts;
   #oldColours;
   #newColours;
-  /** @type {Step[] | null} */
-  #waiting = null;
+  /** @type {Step[] | null} */ #waiting = null;
   #total = 0; // rows
   #count = 0; // rows that are painted
   #old = 1; // numbers of the next lines
@@ -535,8 +530,7 @@ export class RowList {
   #weight = 0;
   /** @type {Set<HTMLElement>} chunks that the layout may have begun or ceased to skip */
   #turned = new Set();
-  /** @type {WeakMap<HTMLElement, StoredRow[]>} */
-  #stored = new WeakMap();
+  /** @type {WeakMap<HTMLElement, StoredRow[]>} */ #stored = new WeakMap();
 
   /** Adds a row at the end, and returns it. Those before it are complete.
    * @param {HTMLElement} row */
@@ -666,16 +660,12 @@ class Page {
   #oldColours;
   #newColours;
   #isOver = false;
-  /** @type {StreamingDiff | null} */
-  #diff = null;
-  /** @type {string[]} */
-  #lines = [];
-  /** @type {DiffLine[]} */
-  #old = [];
+  /** @type {StreamingDiff | null} */ #diff = null;
+  /** @type {string[]} */ #lines = [];
+  /** @type {DiffLine[]} */ #old = [];
   #at = 0;
   #newCount = 0;
-  /** @type {DiffLine[]} */
-  #held = [];
+  /** @type {DiffLine[]} */ #held = [];
   /** @type {HTMLElement[]} rows of the lines that may still grow, those of the old text first */
   #open = [];
 
@@ -841,8 +831,7 @@ class DiffLine {
     if (isOpen) delete this.rows[0]?.dataset.number; // it has none yet
   }
 
-  /** @type {HTMLElement[]} */
-  rows = [];
+  /** @type {HTMLElement[]} */ rows = [];
   newNumber = 0;
   #tokens;
 
@@ -1234,8 +1223,7 @@ class Highlighter {
   }
 
   #grammar;
-  /** @type {State} */
-  #state = null;
+  /** @type {State} */ #state = null;
   #isStart = true;
 
   /** Takes the next row, which is complete.
@@ -1362,7 +1350,6 @@ const long = (close, open) => ({ ...raw(close, open), hasEscapes: true });
 const quoted = (close, open) => ({ ...long(close, open), isMultiline: false });
 const [double, single, backtick] = [quoted('"'), quoted("'"), long("`")];
 const [slashes, hash] = [comment("\\/\\/"), comment("#")];
-/** @type {Span} */
 const block = { kind: "comment", open: "\\/\\*", close: "*/", isMultiline: true };
 const prefix = "(?:[rbfuRBFU]{1,2})?";
 

@@ -177,7 +177,6 @@ export class Inspector {
     keep("localStorage", WIDTH_KEY, String(this.#width));
   }
 
-  /** @returns {Promise<void>} */
   async #load() {
     const run = this.#run;
     const live = this.#live;

@@ -176,6 +176,7 @@ CASES = [
 ]
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("scene", "some"), CASES)
 def test_hostile_text_is_shown_and_creates_no_element(
     page: Page, scene: Scene, some: slice

@@ -106,8 +106,8 @@ export class Replay {
     if (this.#frames.length === 0) this.#say("Nothing to replay yet.");
     else {
       this.#say("", true);
-      this.#showPosition(); // the slider has its range before it can be used
       this.#start();
+      this.#showPosition(); // the slider has its range before it can be used
       this.#play.focus();
     }
   }

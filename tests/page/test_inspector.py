@@ -343,6 +343,18 @@ def test_log_is_read_again_only_if_a_snapshot_is_newer(page: Page) -> None:
     expect(inspector).to_have_count(0)
 
 
+def test_part_of_the_log_is_not_drawn(page: Page) -> None:
+    page.goto(file_url("harness/blank.html"))
+    page.evaluate("() => { ({ promise: held, resolve: release } = Promise.withResolvers()); }")
+    page.evaluate(ALONE, {"log": script().frames()})
+    inspector = inspector_of(page)
+    tab(inspector, "Timeline").click()
+    expect(inspector).to_have_attribute("aria-busy", "true")
+    expect(inspector.get_by_role("row")).to_have_count(0)
+    page.evaluate("release()")
+    expect(row(inspector, "path")).to_be_visible()
+
+
 @pytest.mark.parametrize(("logged", "is_early"), [(4, False), (4, True), (5, True)])
 def test_frame_that_overlaps_the_log_is_shown_once(page: Page, logged: int, is_early: bool) -> None:
     run, text = RunScript(), "one two three four five six"

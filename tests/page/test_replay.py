@@ -151,6 +151,7 @@ def test_pace_is_that_of_the_run_times_the_speed(browsing: Browsing) -> None:
     with on_stage() as stage:
         run = script(waited=1.0)
         page = start_alone(browsing, stage, run)
+        assert page.get_by_role("slider").get_attribute("max") != "1"
 
         def expect_shown(seconds: float, views: int = 1) -> None:
             due = sum(at <= seconds for at, _ in run.timed)

@@ -1,5 +1,5 @@
 async (frames) => {
-  const { openReplay } = await import("/static/replay.js");
+  const { Replay } = await import("/static/replay.js");
   window.shown = [];
   window.views = 0;
   const client = {
@@ -11,5 +11,5 @@ async (frames) => {
     return { element, update: (run) => window.shown.push(run.seq) };
   };
   const place = document.querySelector("#conversation");
-  window.replay = openReplay({ client, runId: "run_1", place, makeView });
+  window.replay = new Replay({ client, runId: "run_1", place, makeView });
 }

@@ -59,14 +59,13 @@ export class Client {
   /** Starts a run. @param {string} message @param {Starting} [options]
    * @returns {Promise<{ run: string, conversation: string }>} */
   async start(message, { conversation = "", replaces = "" } = {}) {
-    const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
-    return await this.#json(["runs"], { body });
+    return await this.#json(["runs"], { body: { message, conversation, replaces } });
   }
 
   /** Starts a run, and follows it. The request is sent only once: if it fails, that is final.
    * @param {string} message @param {Starting & Handlers} [options] @returns {Following} */
   converse(message, { conversation = "", replaces = "", ...handlers } = {}) {
-    const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
+    const body = { message, conversation, replaces };
     let isSent = false;
     /** @type {Opening} */
     const opening = (following, signal) => {
@@ -573,8 +572,11 @@ export class Run {
         return this.#grow(this.#openText(event), event.text);
       case "thinking_started":
         return this.#start({ ...event, type: "thinking", turn: this.turns });
-      case "thinking_completed":
-        return this.#complete(this.#openText(event), event.text);
+      case "thinking_completed": {
+        const block = this.#openText(event);
+        block.lastTextAt = this.#now;
+        return this.#update(block, { text: event.text, is_over: true });
+      }
       case "tool_call_started":
         return this.#start({ ...event, type: "call", turn: this.turns });
       case "turn_started":
@@ -748,8 +750,10 @@ export class Run {
     this.#endBreak();
     this.endedAt = this.#now;
     if (event.type === "run_failed") this.failures.push(event);
-    const { usage } = event;
-    if (event.type !== "run_completed" && usage && isKnown(usage)) this.usage = usage;
+    if (event.type !== "run_completed" && event.usage) {
+      const isKnown = Object.values(event.usage).some((count) => count !== null);
+      if (isKnown) this.usage = event.usage;
+    }
     this.#setStatus(STATUSES[event.type], event);
   }
 
@@ -817,12 +821,6 @@ export class Run {
     this.#changed.add(block);
     if (block.type === "text") this.#tell("onText", block, text);
     else this.#tell("onThinking", block, text);
-  }
-
-  /** @param {Text | Thinking} block @param {string} text */
-  #complete(block, text) {
-    block.lastTextAt = this.#now;
-    this.#update(block, { text, is_over: true });
   }
 
   /** @param {Call} call @param {string} text */
@@ -1147,11 +1145,6 @@ function sum(one, other) {
     return [kind, first === null || second === null ? (first ?? second) : first + second];
   });
   return /** @type {Usage} */ (Object.fromEntries(sums));
-}
-
-/** Returns whether any count is known. @param {Usage} usage */
-function isKnown(usage) {
-  return Object.values(usage).some((count) => count !== null);
 }
 
 /** Applies an argument event. @param {Argument} root @param {ArgumentEvent} view @param {Time} time

@@ -1,6 +1,6 @@
 import {
-  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, make, paint,
-  selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
+  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, linesOf, make,
+  paint, selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
 /** @import {
  *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Span, Rules
@@ -37,10 +37,10 @@ export function fill(text, by) {
 /**
  * The rows of a view, which are made in steps. `step` returns false when there are no more for now;
  * `finish` then shows what may still grow.
- * @typedef {{ rows: RowList, digits: number, left: number, counts?: LineCounts, rest: string,
- *   step: (isExpanded: boolean) => boolean, finish: () => void }} Source `digits` of the largest
- *   line number, `left`: characters without a row, `rest`: the size of all if rows are left out
- * @typedef {{ added: number, removed: number }} LineCounts
+ * @typedef {{ rows: RowList, digits: number, left: number, rest: string,
+ *   counts?: { added: number, removed: number }, step: (isExpanded: boolean) => boolean,
+ *   finish: () => void }} Source `digits` of the largest line number, `left`: characters without a
+ *   row, `rest`: the size of all if rows are left out
  */
 
 /** A toolbar, a box with rows, and a button that shows the rest of them. */
@@ -84,8 +84,7 @@ export class View {
   isPainted = true;
   isExpanded = false;
   meta = make("span", { class: "meta" });
-  /** @type {Source | null} */
-  source = null;
+  /** @type {Source | null} */ source = null;
   #onPainting;
   #title = make("span", { class: "title" });
   #more;
@@ -199,13 +198,11 @@ export class CodeView extends View {
   #label;
   #isDone = false;
   #isCut = false;
-  /** @type {Mode} */
-  #mode = "live";
+  /** @type {Mode} */ #mode = "live";
   #cutter = new RowCutter();
   #lines = new LineCount();
   #highlighter;
-  /** @type {HTMLElement | null} */
-  #open = null;
+  /** @type {HTMLElement | null} */ #open = null;
 
   /** Shows a text; of one that has grown, what is new.
    * @param {string} text
@@ -291,8 +288,7 @@ export class CodeView extends View {
 /** An edit as a diff, also while the model writes it. A preview shows the places where the texts
  * differ, with some unchanged lines around each. */
 export class DiffView extends View {
-  /** @type {unknown[]} */
-  #given = [];
+  /** @type {unknown[]} */ #given = [];
 
   /** Shows an edit; of one that has grown, what is new.
    * @param {{ before: string, after: string, isBeforeDone?: boolean, isAfterDone?: boolean,
@@ -338,8 +334,7 @@ class Hunks {
   #texts;
   #oldColours;
   #newColours;
-  /** @type {Step[] | null} */
-  #waiting = null;
+  /** @type {Step[] | null} */ #waiting = null;
   #total = 0; // rows
   #count = 0; // rows that are painted
   #old = 1; // numbers of the next lines
@@ -458,8 +453,7 @@ export function splitLines(text) {
 // are grouped in chunks, and the layout skips the chunks that are out of sight.
 
 const LONGEST = 1000; // characters of a row
-const HEAVY = 40; // characters of a row, beyond which fewer are laid out together
-const WIDTH = 80; // characters of a line on the screen, about
+const HEAVY = 2000; // characters of a chunk, beyond which it has fewer rows
 const CROWDED = 400; // rows at which a chunk is split
 
 /** Cuts a growing text into rows, reading each character once. */
@@ -536,22 +530,20 @@ export class RowList {
   #weight = 0;
   /** @type {Set<HTMLElement>} chunks that the layout may have begun or ceased to skip */
   #turned = new Set();
-  /** @type {WeakMap<HTMLElement, StoredRow[]>} */
-  #stored = new WeakMap();
+  /** @type {WeakMap<HTMLElement, StoredRow[]>} */ #stored = new WeakMap();
 
   /** Adds a row at the end, and returns it. Those before it are complete.
    * @param {HTMLElement} row */
   append(row) {
     this.length += 1;
     this.#weight += this.#chunks.last.lastElementChild?.textContent.length ?? 0;
-    const { last, size } = this.#chunks;
-    if (last.childElementCount >= size || this.#weight >= size * HEAVY) {
-      const closed = this.#chunks.begin();
-      this.#weight = 0;
-      if (closed !== null && this.#isWindowed) this.#turned.add(closed);
-      if (this.#isWindowed) paint(this.#turn); // in the next frame, when it may be skipped
+    const { last } = this.#chunks;
+    const closed = this.#chunks.append(row, this.#weight >= HEAVY);
+    if (this.#chunks.last !== last) this.#weight = 0;
+    if (closed !== null && this.#isWindowed) {
+      this.#turned.add(closed);
+      paint(this.#turn); // in the next frame, when it may be skipped
     }
-    this.#chunks.last.append(row);
     return row;
   }
 
@@ -615,9 +607,7 @@ function restored({ name, number, parts }) {
 /** Estimates how many lines on the screen the rows of a chunk take. @param {Element} chunk */
 function height(chunk) {
   let lines = 0;
-  for (const { textContent } of chunk.children) {
-    lines += Math.max(1, Math.ceil(textContent.length / WIDTH));
-  }
+  for (const { textContent } of chunk.children) lines += linesOf(textContent) || 1;
   return lines;
 }
 
@@ -670,16 +660,12 @@ class Page {
   #oldColours;
   #newColours;
   #isOver = false;
-  /** @type {StreamingDiff | null} */
-  #diff = null;
-  /** @type {string[]} */
-  #lines = [];
-  /** @type {DiffLine[]} */
-  #old = [];
+  /** @type {StreamingDiff | null} */ #diff = null;
+  /** @type {string[]} */ #lines = [];
+  /** @type {DiffLine[]} */ #old = [];
   #at = 0;
   #newCount = 0;
-  /** @type {DiffLine[]} */
-  #held = [];
+  /** @type {DiffLine[]} */ #held = [];
   /** @type {HTMLElement[]} rows of the lines that may still grow, those of the old text first */
   #open = [];
 
@@ -823,7 +809,6 @@ class Page {
       if (hasToMove) this.rows.insert(line.rows, behind);
     }
   }
-
 }
 
 /** @typedef {LineChange["kind"] | "pending"} Sign */
@@ -846,8 +831,7 @@ class DiffLine {
     if (isOpen) delete this.rows[0]?.dataset.number; // it has none yet
   }
 
-  /** @type {HTMLElement[]} */
-  rows = [];
+  /** @type {HTMLElement[]} */ rows = [];
   newNumber = 0;
   #tokens;
 
@@ -1085,6 +1069,7 @@ function placesOf(lines, from, to) {
   }
   return all;
 }
+
 // A diff while the new text is still being written; argstream/terminal/_diff.py has the same, and
 // explains it. A new line that equals the next old one is settled at once. From the first that does
 // not, lines are held until it is certain where the texts meet again.
@@ -1238,8 +1223,7 @@ class Highlighter {
   }
 
   #grammar;
-  /** @type {State} */
-  #state = null;
+  /** @type {State} */ #state = null;
   #isStart = true;
 
   /** Takes the next row, which is complete.
@@ -1366,7 +1350,6 @@ const long = (close, open) => ({ ...raw(close, open), hasEscapes: true });
 const quoted = (close, open) => ({ ...long(close, open), isMultiline: false });
 const [double, single, backtick] = [quoted('"'), quoted("'"), long("`")];
 const [slashes, hash] = [comment("\\/\\/"), comment("#")];
-/** @type {Span} */
 const block = { kind: "comment", open: "\\/\\*", close: "*/", isMultiline: true };
 const prefix = "(?:[rbfuRBFU]{1,2})?";
 

@@ -543,8 +543,6 @@ export class RunSection {
   /** @type {Run | null} */ #run = null;
   /** @type {Set<Block>} */ #changed = new Set();
   #isClosed = false;
-  /** Whether something of it was painted. */
-  #isKnown = false;
   #isSending = false;
   #isStoppedHere = false;
   /** What the page was told last. */
@@ -577,7 +575,7 @@ export class RunSection {
   toggleTimeline() {
     if (this.inspector !== null) return this.inspector.close();
     return this.#try(async () => {
-      const { openInspector } = await import("./inspector.js");
+      const { Inspector } = await import("./inspector.js");
       const onClose = () => {
         this.inspector = null;
         this.#options.onState();
@@ -590,7 +588,7 @@ export class RunSection {
         this.#view.reveal(card);
         card.scrollIntoView({ block: "nearest" });
       };
-      this.inspector = openInspector({ ...about, onGoTo, onClose });
+      this.inspector = new Inspector({ ...about, onGoTo, onClose });
     });
   }
 
@@ -598,7 +596,7 @@ export class RunSection {
   toggleReplay() {
     if (this.replay !== null) return this.replay.close();
     return this.#try(async () => {
-      const { openReplay } = await import("./replay.js");
+      const { Replay } = await import("./replay.js");
       if (this.replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
       const onClose = () => {
@@ -611,7 +609,7 @@ export class RunSection {
       const makeView = () => new RunView();
       const onChange = () => scrolling.expect();
       const about = { client, runId: this.runId, place: this.#panel };
-      const replay = (this.replay = openReplay({ ...about, makeView, onChange, onClose }));
+      const replay = (this.replay = new Replay({ ...about, makeView, onChange, onClose }));
       scrolling.follow({ element: replay.stage, end: () => replay.end });
     });
   }
@@ -763,8 +761,7 @@ export class RunSection {
   #paint = (hasTime) => {
     const run = this.#run;
     if (run === null || this.#isClosed) return true;
-    const wasKnown = this.#isKnown;
-    this.#isKnown = true;
+    const wasKnown = this.#live.contains(this.#view.element);
     if (!wasKnown) {
       this.#view = new RunView((decisions) => this.decide(decisions), run.blocks.length);
       this.#live.append(this.#view.element);

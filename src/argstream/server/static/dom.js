@@ -414,8 +414,6 @@ export function setInOrder(element, text) {
   return element;
 }
 
-// Where in an order something begins, by halving.
-
 /** Returns the first index from which on something holds, or the length if it holds for none.
  * @template Item
  * @param {readonly Item[]} items for which it does not hold, and then those for which it does
@@ -706,13 +704,16 @@ export class Chunks {
   /** @type {WeakMap<HTMLElement, number>} */
   #lines = new WeakMap();
 
-  /** How many elements the last chunk may have. */
-  get size() {
-    return MOST;
+  /** Adds an element at the end, in a further chunk if the last one is full. Returns the chunk that
+   * the layout may skip from now on, or null.
+   * @param {Element} child @param {boolean} [isFull] although it has few elements */
+  append(child, isFull = false) {
+    const closed = isFull || this.last.childElementCount >= MOST ? this.#begin() : null;
+    this.last.append(child);
+    return closed;
   }
 
-  /** Begins a further chunk. Returns the one that the layout may skip from now on, or null. */
-  begin() {
+  #begin() {
     const closed = this.#complete;
     if (closed !== null) this.#close(closed);
     if (this.#volume.childElementCount >= MOST) {
@@ -780,11 +781,9 @@ export class BlockChunks extends Chunks {
   /** @type {WeakMap<HTMLElement, number>} */
   #lines = new WeakMap();
 
-  /** @param {Element} child */
+  /** @override @param {Element} child */
   append(child) {
-    const isFull = this.last.childElementCount >= MOST || (this.#lines.get(this.last) ?? 0) >= HIGH;
-    if (isFull) this.begin();
-    this.last.append(child);
+    return super.append(child, (this.#lines.get(this.last) ?? 0) >= HIGH);
   }
 
   /** Tells that the last chunk has become higher. @param {number} lines */

@@ -30,22 +30,16 @@ const WIDTH_KEY = "argstream.inspector";
 /** @type {Inspector | null} */
 let opened = null;
 
-/** @param {InspectorOptions} options */
-export function openInspector(options) {
-  opened?.close();
-  return (opened = new Inspector(options));
-}
-
 export class Inspector {
   #options;
   #run = new TimedRun();
   /** The seq of the last live frame. */
   #live;
-  /** Live frames that arrived while the log was read; null if it is not being read.
+  /** Live frames that arrived since the log began to be read; null once it was.
    * @type {Frame[] | null} */
   #early = null;
-  #isStale = false;
-  #isClosed = false;
+  /** Whether the log was read once. Part of it is not drawn: what is expanded depends on all calls. */
+  #isRead = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #isNarrow = matchMedia("(width < 1024px)");
   #width = Number(kept("localStorage", WIDTH_KEY)) || WIDTH;
@@ -87,6 +81,8 @@ export class Inspector {
 
   /** @param {InspectorOptions} options */
   constructor(options) {
+    opened?.close();
+    opened = this;
     this.#options = options;
     this.#live = options.run?.seq ?? Infinity;
     this.#close.ariaLabel = "Close";
@@ -101,9 +97,8 @@ export class Inspector {
 
   /** Apply a live frame. @param {Frame} frame */
   take(frame) {
-    if (this.#isClosed) return;
+    if (!this.#dialog.isConnected) return;
     this.#live = frame.seq;
-    if (this.#isStale) return;
     if (this.#early !== null) this.#early.push(frame);
     else if (frame.event) this.#apply(frame);
     // A snapshot replaces frames that were not sent. Their times are in the log.
@@ -112,8 +107,7 @@ export class Inspector {
 
   /** Close the panel. The focus returns to where it was. */
   close() {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+    if (!this.#dialog.isConnected) return;
     opened = null;
     clearTimeout(this.#timer);
     this.#isNarrow.removeEventListener("change", this.#open);
@@ -183,7 +177,6 @@ export class Inspector {
     keep("localStorage", WIDTH_KEY, String(this.#width));
   }
 
-  /** @returns {Promise<void>} */
   async #load() {
     const run = this.#run;
     const live = this.#live;
@@ -193,11 +186,10 @@ export class Inspector {
     /** @param {EventFrame} frame */
     const take = (frame) => (frame.seq <= live ? run.take(frame) : rest.push(frame));
     this.#early = [];
-    this.#isStale = false;
     this.#dialog.ariaBusy = "true";
     setText(this.#status, run.seq === 0 ? "Loading…" : "");
     try {
-      if (!(await readLog(client, runId, take, () => !this.#isClosed))) return;
+      if (!(await readLog(client, runId, take, () => this.#dialog.isConnected))) return;
       const early = this.#early;
       this.#early = null;
       // A live frame merges several records, and the log may end among them. Then they are taken
@@ -210,13 +202,12 @@ export class Inspector {
       else fresh.forEach((frame) => this.#apply(frame));
       setText(this.#status, "");
     } catch (error) {
-      if (this.#isClosed) return;
-      this.#early = null;
-      this.#isStale = true;
+      if (!this.#dialog.isConnected) return;
       const words = visibleLine(problemWords(error));
       this.#status.replaceChildren(`Couldn't load the timeline: ${words} `, this.#retry);
     }
     this.#dialog.ariaBusy = null;
+    this.#isRead = run.seq > 0;
     this.#draw();
   }
 
@@ -230,7 +221,7 @@ export class Inspector {
   }
 
   #draw() {
-    if (this.#isClosed || this.#run.seq === 0) return;
+    if (!this.#dialog.isConnected || !this.#isRead) return;
     this.#tabs[this.#at]?.view.draw(this.#run);
   }
 }
@@ -736,9 +727,7 @@ class EventList {
     this.#run = run;
     const call = this.#selected();
     this.#label.hidden = call === null;
-    if (call !== null) {
-      setText(this.#name, visibleLine(`Only ${callTitle(call)}`));
-    }
+    if (call !== null) setText(this.#name, visibleLine(`Only ${callTitle(call)}`));
     const only = this.#only.checked ? call : null;
     const frames = run.frames.filter(({ event }) =>
       only === null || ("call_id" in event && event.call_id === only.callId));

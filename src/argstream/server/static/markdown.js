@@ -554,7 +554,7 @@ function update(element, nodes) {
 const SPECIAL =
   /\\[\n!-/:-@[-`{-~]|&#?\w{1,10};|`+|\*+|_+|~+|<|!?\[|\]|\n|\bhttps?:\/\//g;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
-const ENTITY = /&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]+));/y;
+const ESCAPE = /\\([!-/:-@[-`{-~])|&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]+));/g;
 const ENTITIES = new Map(
   ("amp & lt < gt > quot \" apos ' copy © reg ® trade ™ hellip … mdash — ndash – lsquo ‘ rsquo ’"
     + " ldquo “ rdquo ” laquo « raquo » bull • middot · times × divide ÷ deg ° plusmn ± para ¶"
@@ -750,20 +750,16 @@ function afterSpace(text, at) {
   return at;
 }
 
-/** Read backslash escapes and entities. @param {string} text */
+/** Read backslash escapes and entities. An entity that is not known stays as it is.
+ * @param {string} text */
 function unescaped(text) {
-  return text.replace(/\\([!-/:-@[-`{-~])|&#?\w{1,10};/g, (whole, escaped) => {
-    return escaped ?? decoded(whole);
+  return text.replace(ESCAPE, (whole, escaped, decimal, hexadecimal, name) => {
+    if (escaped !== undefined) return escaped;
+    if (name !== undefined) return ENTITIES.get(name) ?? whole;
+    const code = parseInt(decimal ?? hexadecimal, decimal === undefined ? 16 : 10);
+    const isCharacter = code > 0 && code < 0x110000 && !(code >= 0xd800 && code < 0xe000);
+    return String.fromCodePoint(isCharacter ? code : 0xfffd);
   });
-}
-
-/** Decode an entity; one that is not known stays as it is. @param {string} entity */
-function decoded(entity) {
-  const [, decimal, hexadecimal, name = ""] = matchAt(ENTITY, entity, 0) ?? [];
-  if (decimal === undefined && hexadecimal === undefined) return ENTITIES.get(name) ?? entity;
-  const code = parseInt(decimal ?? hexadecimal ?? "", decimal === undefined ? 16 : 10);
-  const isCharacter = code > 0 && code < 0x110000 && !(code >= 0xd800 && code < 0xe000);
-  return String.fromCodePoint(isCharacter ? code : 0xfffd);
 }
 
 /** Resolve emphasis: each delimiter that can close looks back for one that can open.

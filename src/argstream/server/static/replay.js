@@ -9,23 +9,16 @@ import {
   button, clock, firstIndex, icon, make, paint, problemWords, readLog, setText, visibleLine,
 } from "./dom.js";
 /** @import { Block } from "./argstream.js" */
+/** @import { RunView } from "./conversation.js" */
 /** @import { LogClient } from "./dom.js" */
 /** @import { EventFrame } from "./types.js" */
 
-/**
- * Shows a run, in which nothing can be decided; RunView of conversation.js is one.
- *
- * @typedef {object} View
- * @property {HTMLElement} element
- * @property {(run: Run, blocks: Block[], hasTime: () => boolean) => boolean} update returns false
- *   if there is more to show, for which it is called again
- */
 /**
  * @typedef {object} ReplayOptions
  * @property {LogClient} client
  * @property {string} runId
  * @property {HTMLElement} place
- * @property {() => View} makeView
+ * @property {() => RunView} makeView returns one in which nothing can be decided
  * @property {() => void} [onChange]
  * @property {() => void} [onClose]
  */
@@ -38,13 +31,6 @@ const ENDS = new Set(["run_completed", "run_failed", "run_stopped"]);
 const REST = "#side-place, .top > :not(h1), #composer, .approvals, .newest, .earlier, "
   + ".run > :not(.run-panels)";
 
-/** @param {ReplayOptions} options */
-export function openReplay(options) {
-  const replay = new Replay(options);
-  replay.load();
-  return replay;
-}
-
 export class Replay {
   #options;
   #opener = document.activeElement;
@@ -54,12 +40,10 @@ export class Replay {
   #run = new Run();
   /** How many frames the run has taken. */
   #taken = 0;
-  /** Null while the run is built again from its start. @type {View | null} */
+  /** Null while the run is built again from its start. @type {RunView | null} */
   #view = null;
   #position = 0;
   #isPlaying = false;
-  /** Whether the run was over when its log was read. */
-  #isOver = false;
   /** Whether the slider is being dragged. */
   #isHeld = false;
   #isClosed = false;
@@ -74,7 +58,7 @@ export class Replay {
     ...SPEEDS.map((speed) => make("option", { value: speed, text: `${speed}×` })),
   );
   #exit = button("", "replay-button", () => this.close());
-  #retry = button("Retry", "small", () => this.load());
+  #retry = button("Retry", "small", () => this.#load());
   #note = make("p", { class: "replay-note", role: "status" });
   #controls = [this.#play, this.#slider, this.#time, this.#speed];
   bar = make(
@@ -92,6 +76,7 @@ export class Replay {
     options.place.append(this.stage);
     document.querySelector("main")?.append(this.bar);
     this.#exit.focus();
+    this.#load();
   }
 
   /** The element that ends with what was played last. @returns {Element} */
@@ -100,7 +85,7 @@ export class Replay {
   }
 
   /** Read the log as far as it goes, and play it. @returns {Promise<void>} */
-  async load() {
+  async #load() {
     this.#frames = [];
     this.#schedule = new Schedule();
     this.#say("Loading…");
@@ -118,12 +103,11 @@ export class Replay {
       return;
     }
     if (this.#isClosed) return;
-    const last = this.#frames.at(-1);
-    if (last === undefined) this.#say("Nothing to replay yet.");
+    if (this.#frames.length === 0) this.#say("Nothing to replay yet.");
     else {
-      this.#isOver = ENDS.has(last.event.type);
       this.#say("", true);
       this.#start();
+      this.#showPosition(); // the slider has its range before it can be used
       this.#play.focus();
     }
   }
@@ -143,7 +127,10 @@ export class Replay {
   #listen() {
     this.#exit.ariaLabel = this.#exit.title = "Exit replay";
     this.#exit.append(icon("close"));
-    this.#slider.addEventListener("input", () => this.#seek(this.#slider.valueAsNumber));
+    this.#slider.addEventListener("input", () => {
+      this.#position = Math.min(this.#slider.valueAsNumber, this.#schedule.seconds);
+      paint(this.#slice);
+    });
     this.#slider.addEventListener("pointerdown", () => (this.#isHeld = true));
     for (const type of ["pointerup", "pointercancel", "blur"]) {
       this.#slider.addEventListener(type, () => (this.#isHeld = false));
@@ -168,12 +155,6 @@ export class Replay {
 
   #pause() {
     this.#isPlaying = false;
-    paint(this.#slice);
-  }
-
-  /** @param {number} seconds */
-  #seek(seconds) {
-    this.#position = Math.min(Math.max(0, seconds), this.#schedule.seconds);
     paint(this.#slice);
   }
 
@@ -240,8 +221,9 @@ export class Replay {
     const most = String(Math.max(seconds, 0.001));
     if (this.#slider.max !== most) this.#slider.max = most;
     if (!this.#isHeld) this.#slider.value = String(this.#position);
+    const isOver = ENDS.has(this.#frames.at(-1)?.event.type ?? "");
     const [now, all] = [this.#position, seconds].map((time) => clock(Math.floor(time)));
-    setText(this.#time, `${now} / ${all}${this.#isOver ? "" : " so far"}`);
+    setText(this.#time, `${now} / ${all}${isOver ? "" : " so far"}`);
     this.#slider.setAttribute("aria-valuetext", `${now} of ${all}`);
   }
 }

@@ -147,12 +147,9 @@ export class DecisionEvent extends Event {
 export class ToolCallElement extends HTMLElement {
   static observedAttributes = ["open", "readonly", "stale", "labels"];
 
-  /** @type {Call | null} */
-  #call = null;
-  /** @type {Texts} */
-  #texts = texts;
-  /** @type {Partial<Texts>} */
-  #labels = {};
+  /** @type {Call | null} */ #call = null;
+  /** @type {Texts} */ #texts = texts;
+  /** @type {Partial<Texts>} */ #labels = {};
   #head = new Header();
   /** For what a sub-agent does. The page can style and find it; here its calls are counted. */
   #slot = make("slot");
@@ -164,18 +161,12 @@ export class ToolCallElement extends HTMLElement {
   #given = make("div", { class: "given" });
   #others = make("div", { class: "panel" }); // what is asked about, if not what is given
   #custom = make("slot", { name: "arguments" });
-  /** @type {ArgumentsView | null} */
-  #view = null;
-  /** @type {Results | null} */
-  #results = null;
-  /** @type {HTMLElement} */
-  #strip = make("div", { class: "strip", hidden: true });
-  /** @type {Approval | null} */
-  #approval = null;
-  /** @type {CodeView | null} */
-  #exact = null;
-  /** @type {Editor | null} */
-  #editor = null;
+  /** @type {ArgumentsView | null} */ #view = null;
+  /** @type {Results | null} */ #results = null;
+  /** @type {HTMLElement} */ #strip = make("div", { class: "strip", hidden: true });
+  /** @type {Approval | null} */ #approval = null;
+  /** @type {CodeView | null} */ #exact = null;
+  /** @type {Editor | null} */ #editor = null;
   #timer = 0;
 
   constructor() {
@@ -481,9 +472,7 @@ export class ToolCallElement extends HTMLElement {
   #place(editor) {
     const before = this.#editor;
     this.#editor = editor;
-    if (before) {
-      this.#keepFocus(before.element, () => before.element.remove());
-    }
+    if (before) this.#keepFocus(before.element, () => before.element.remove());
     this.#given.hidden = editor !== null;
     if (editor) this.#given.after(editor.element);
   }
@@ -598,7 +587,6 @@ class Header {
   #label = make("span", { class: "state" });
   #time = make("span", { class: "time" });
   #sign = icon("dot", "sign");
-  /** @type {HTMLElement} */
   second = make("div", { class: "second", hidden: true });
 
   constructor() {
@@ -753,12 +741,9 @@ class Approval {
   #buttons = make("div", { class: "buttons" });
   #row = make("div", { class: "row-below", hidden: true });
   #alert = make("div", { class: "alert", role: "alert" });
-  /** @type {DecisiveButton[]} */
-  #decisive = [];
-  /** @type {Editor | null} */
-  #editor = null;
-  /** @type {"no" | "approving" | "denying" | "sent"} */
-  #busy = "no";
+  /** @type {DecisiveButton[]} */ #decisive = [];
+  /** @type {Editor | null} */ #editor = null;
+  /** @type {"no" | "approving" | "denying" | "sent"} */ #busy = "no";
   #isOffline = false;
   #timer = 0;
 
@@ -1045,8 +1030,7 @@ let timer = 0;
 
 class DecisiveButton {
   #deciding;
-  /** @type {number | null} */
-  #since = null; // when it was first seen enabled
+  /** @type {number | null} */ #since = null; // when it was first seen enabled
   #place = ""; // where it was last seen,
   #placed = 0; // and since when
 
@@ -1132,12 +1116,9 @@ document.addEventListener("visibilitychange", () => {
 class Results {
   #call;
   #texts;
-  /** @type {Part | null} */
-  #shown = null;
-  /** @type {Part | null} */
-  #chosen = null;
-  /** @type {CodeView | ArgumentsView | ChangesView | null} */
-  #view = null;
+  /** @type {Part | null} */ #shown = null;
+  /** @type {Part | null} */ #chosen = null;
+  /** @type {CodeView | ArgumentsView | ChangesView | null} */ #view = null;
   #tabs = make("div", { class: "tabs", role: "tablist", hidden: true });
   #said = make("div", { class: "said" });
   strip = make("div", { class: "strip", hidden: true }, this.#said, this.#tabs);
@@ -1274,8 +1255,7 @@ class Editor {
   #changes;
   #told = make("div", { class: "told", role: "status" });
   #asJson;
-  /** @type {Field[]} */
-  #list = [];
+  /** @type {Field[]} */ #list = [];
   /** Whether all arguments are in one field. */
   #isJson = false;
   #timer = 0;
@@ -1514,8 +1494,7 @@ function changedArguments(before, after) {
 
 /** Shows changed arguments as diffs. */
 class ChangesView {
-  /** @type {Map<string, DiffView>} */
-  #views = new Map();
+  /** @type {Map<string, DiffView>} */ #views = new Map();
   #texts;
   #looks;
   #before;
@@ -1809,17 +1788,14 @@ export class ArgumentsView {
     this.refresh();
   }
 
-  /** @type {Mode} */
-  mode = "preview";
+  /** @type {Mode} */ mode = "preview";
   /** Whether there is time left in this frame. */
   hasTime = () => true;
   #onPainted;
   #following;
   #isTreePainted = false;
-  /** @type {Slot | null} */
-  #root = null;
-  /** @type {Set<View>} */
-  #unpainted = new Set();
+  /** @type {Slot | null} */ #root = null;
+  /** @type {Set<View>} */ #unpainted = new Set();
   #most = 0; // characters that there were to paint
 
   /** Shows what has changed, in the next frames. */
@@ -1974,10 +1950,8 @@ class BranchItem {
 
   #isTable;
   #list;
-  /** @type {Slot[]} */
-  #slots = [];
-  /** @type {Argument[]} */
-  #children = [];
+  /** @type {Slot[]} */ #slots = [];
+  /** @type {Argument[]} */ #children = [];
   #inner = NOWHERE;
   #settled = 0; // children, from the first on, that are shown for good
   #chunks;
@@ -2097,11 +2071,7 @@ class BranchItem {
     if (!view.hasTime()) return false;
     const item = makeItem(shape, child, this.depth + 1, view, inner, this.#columns);
     if (slot) slot.item.element.replaceWith(item.element);
-    else {
-      const { last, size } = this.#chunks;
-      if (last.childElementCount >= size) this.#chunks.begin();
-      this.#chunks.last.append(item.element);
-    }
+    else this.#chunks.append(item.element);
     this.#slots[place] = { shape, argument: child, item };
     return item.refresh(edit ?? child, inner, view);
   }
@@ -2160,8 +2130,7 @@ class LineItem {
 /** A row of a table. */
 class RecordItem {
   element = make("div", { class: "item record", role: "row" });
-  /** @type {HTMLElement[]} */
-  #values = [];
+  /** @type {HTMLElement[]} */ #values = [];
   #columns;
 
   /** @param {string[]} columns of the table; there may be more later */

@@ -88,12 +88,11 @@ def list_runs(given: Namespace) -> int:
     sys.stdout.flush()
     if is_more:
         say_aside(f"More runs exist. Use --limit {2 * limit} to see them.")
-    waiting = [row for row in rows if row.status == "pending"]
-    if waiting and not given.json:
-        first = waiting[0]
-        say_aside(f"To approve: {approve_commands(first.info.run_id, first.pending, place)}")
-    elif not given.json and (decided := [row for row in rows if row.status == "decided"]):
-        name = short_id(decided[0].info.run_id) + store_option(place)
+    first = {} if given.json else {row.status: row for row in reversed(rows)}
+    if row := first.get("pending"):
+        say_aside(f"To approve: {approve_commands(row.info.run_id, row.pending, place)}")
+    elif row := first.get("decided"):
+        name = short_id(row.info.run_id) + store_option(place)
         say_aside(f"To resume: argstream runs resume {name}")
     return 0
 

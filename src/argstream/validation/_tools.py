@@ -587,8 +587,7 @@ def _translated(keyword: str, value: Any) -> Any:
     if keyword in ONE:
         return _gemini_schema(value)
     if keyword in _COUNTS and isinstance(value, str):
-        number = _number(value)
-        return value if number is None else number
+        return value if (number := _number(value)) is None else number
     if keyword == "$ref" and isinstance(value, str) and value.startswith("#/defs/"):
         return f"#/$defs/{value.removeprefix('#/defs/')}"
     return value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from argstream.events import ArgumentsError, PolicyDecision
-from argstream.history import CallKind
+from argstream.history import CallKind, Verdict
 from argstream.jsonstream import PENDING, Fragment, JsonPath
 
 OnAsk: TypeAlias = Literal["deny", "report"]
@@ -69,37 +69,23 @@ class Check(Protocol):
 class LiveCall(Protocol):
     """A call in progress. ``argstream.assembly.Call`` implements it."""
 
-    @property
-    def name(self) -> str:
-        """The name of the tool."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of the call: a ``CallKind``."""
-
-    @property
-    def verdict(self) -> str:
-        """How the call ended; ``open`` while it is written."""
-
-    @property
-    def error(self) -> ArgumentsError | None:
-        """Why the call is invalid, if it is."""
-
-    @property
-    def partial(self) -> Any:
-        """The arguments so far."""
+    name: str
+    """The name of the tool."""
+    kind: CallKind
+    verdict: Literal["open"] | Verdict
+    """How the call ended; ``open`` while it is written."""
+    error: ArgumentsError | None
+    """Why the call is invalid, if it is."""
+    partial: Any
+    """The arguments so far."""
+    in_doubt: bool
+    """Whether the text so far may still be reinterpreted."""
+    in_leaves: bool
+    """Whether values are sent with their paths, so that any object or array may still grow."""
 
     @property
     def path(self) -> JsonPath:
         """The path of the value that is being written."""
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether the text so far may still be reinterpreted."""
-
-    @property
-    def in_leaves(self) -> bool:
-        """Whether values are sent with their paths, so that any object or array may still grow."""
 
 
 def is_settled(call: LiveCall, path: JsonPath) -> bool:

@@ -100,8 +100,7 @@ class LeaseLostError(RunBusyError):
         super().__init__(run_id, owner, seconds)
 
     def __str__(self) -> str:
-        owner = self.owner
-        holder = f"{owner} drives the run" if owner else "another process acquired it"
+        holder = f"{self.owner} drives the run" if self.owner else "another process acquired it"
         return f"the lease on run {self.run_id!r} was lost: {holder}"
 
 

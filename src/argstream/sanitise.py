@@ -46,8 +46,6 @@ from argstream.errors import UsageError
 
 _OPENING: Final = "⟦"  # one column wide in every terminal, and can be copied
 _CLOSING: Final = "⟧"
-_KEPT: Final = "\t\n"
-_IDEOGRAPHIC_SPACE: Final = "\u3000"
 
 UNSEEN: Final = (
     (0x034F, 0x034F, "combining grapheme joiner: a mark without a shape"),
@@ -140,7 +138,7 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return _pattern(_KEPT).sub(_escape, text)
+    return _pattern("\t\n").sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
@@ -212,7 +210,7 @@ def _warnings(text: str) -> Iterator[str]:
 def _is_hidden(character: str) -> bool:
     if character.isprintable():
         return ord(character) in _UNSEEN_CODES or character == _OPENING
-    return character != _IDEOGRAPHIC_SPACE
+    return character != "\u3000"  # the ideographic space
 
 
 @cache  # not at import, because it takes about 20 ms and ASCII does not need it

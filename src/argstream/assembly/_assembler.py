@@ -202,7 +202,8 @@ class Assembler:
         """End the stream because the rest cannot be read. No open call becomes complete."""
         events: list[ev.Event] = []
         if not self.closed:
-            self._fail(code, message, events, is_end=True)
+            self._fail(code, message, events)
+            self._forget_turns()
         return events
 
     def close(self) -> list[ev.Event]:
@@ -253,7 +254,7 @@ class Assembler:
 
     def _fail_payload(self, decoder: ProviderDecoder, message: str, events: list[ev.Event]) -> None:
         self._apply(decoder.interrupt(), events)
-        self._fail("bad_payload", replace_lone_surrogates(message), events, is_end=False)
+        self._fail("bad_payload", replace_lone_surrogates(message), events)
 
     def _use(self, protocol: str) -> ProviderDecoder:
         self._stream_checks.knows_all_tools = protocol not in AGENTS
@@ -269,7 +270,7 @@ class Assembler:
             name = wrapping.protocol
         if name is None:
             if (message := explain_unsupported(payload)) is not None:
-                self._fail("unknown_protocol", message, events, is_end=True)
+                self._fail("unknown_protocol", message, events)
                 self.closed = self.stopped = True
             elif len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
@@ -351,15 +352,11 @@ class Assembler:
                 case d.ProviderFailed():
                     self._provider_failed(delta, events)
 
-    def _fail(
-        self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool
-    ) -> None:
+    def _fail(self, code: ev.FailureCode, message: str, events: list[ev.Event]) -> None:
         """Report unreadable data. Every open call is truncated: a piece of it may be missing."""
         self._cut_all(f"a part of the stream is unreadable: {message}", events)
         events.append(ev.StreamFailed(code, message))
         self._is_empty = False
-        if is_end:
-            self._forget_turns()
 
     def _has_rejected_call(self) -> bool:
         """Return True if a call was rejected in a turn that has not ended."""
@@ -620,29 +617,24 @@ class ThinkingBlock(TextBlock):
 class _SilentBlock:
     """A block that creates no events: a result, or data that only its provider reads."""
 
-    def __init__(self, result: ResultPart | None = None) -> None:
+    def __init__(self, part: OpaquePart | ResultPart) -> None:
         self.item: Item | None = None
-        self._result = result
+        self._part = part
 
     def part(self) -> Part | None:
-        if self._result is None:
-            return OpaquePart(item=self.item or {})
-        return replace(self._result, item=self.item)
+        return self._part if self.item is None else replace(self._part, item=self.item)
 
 
 class Turn:
     """The blocks of one message, by the provider's keys."""
 
-    def __init__(
-        self, number: int, id_: str = "", model: str = "", parent_id: str | None = None
-    ) -> None:
+    def __init__(self, number: int, id_: str, model: str, parent_id: str | None) -> None:
         self.id = id_
         self.model = model
         self.parent_id = parent_id
         self._number = number
         self.calls: dict[Hashable, CallBuilder] = {}
         self._unfinished: dict[Hashable, CallBuilder] = {}
-        self._thinking: list[ThinkingBlock] = []  # some may be closed
         self.ids: set[str] = set()
         self._last_number = 0  # the number in the newest generated call ID
         self.ended = False
@@ -667,8 +659,6 @@ class Turn:
     def open_text(self, block: Hashable, text: TextBlock) -> None:
         self.texts[block] = text
         self._blocks.append(text)
-        if isinstance(text, ThinkingBlock):
-            self._thinking.append(text)
 
     def open_call(self, key: Hashable, call: CallBuilder) -> None:
         self.calls[key] = call
@@ -677,8 +667,7 @@ class Turn:
         self._blocks.append(call)
 
     def close_thinking(self, events: list[ev.Event]) -> None:
-        blocks, self._thinking = self._thinking, []
-        for block in blocks:
+        for block in self.texts.values():
             events.extend(block.completed())
 
     def add_item(self, block: Hashable, item: Any) -> None:
@@ -686,7 +675,7 @@ class Turn:
         item = replace_lone_surrogates_in_json(dict(item))
         owner = self.texts.get(block) or self.calls.get(block) or self._results.get(block)
         if owner is None:
-            owner = _SilentBlock()
+            owner = _SilentBlock(OpaquePart(item={}))
             self._blocks.append(owner)
         owner.item = {**(owner.item or {}), **item}
 

@@ -144,14 +144,6 @@ class Outcome(NamedTuple):
     reinterpreted: Reinterpretation | None = None
 
 
-def _exact_text(call: Call, found: Outcome) -> str | None:
-    """Return the text of the arguments, unless it is the text that was streamed."""
-    arguments, is_blank = found.arguments, bool(call.raw) and not call.raw.strip()
-    if isinstance(arguments, str):
-        return None if found.reinterpreted is None else arguments
-    return None if found.reinterpreted is None and not is_blank else dumps(arguments)
-
-
 _EARLY_PIECES = 4  # how many to keep: a cumulative text is malformed by then, usually at the second
 
 StopOn: TypeAlias = Literal["denied", "rejected", "never"]
@@ -270,7 +262,9 @@ class CallBuilder:
         fragments = self._parser.feed(text)
         rejection = None if call.check is None else self._checks.feed(fragments)
         if rejection is not None:
-            fragments = _up_to_rejection(fragments, rejection)
+            fragments = fragments[: rejection.seen]
+            if rejection.text is not None:
+                fragments[-1] = Text(fragments[-1].path, rejection.text)
         for fragment in fragments:
             if type(fragment) is Text:
                 path, piece = fragment
@@ -521,9 +515,11 @@ class CallBuilder:
         call.in_doubt = False
         call.partial = arguments
         call.reinterpreted = found.reinterpreted or call.reinterpreted
-        text = _exact_text(call, found)
+        exact: str | None = None  # the text of the arguments, unless it is the streamed one
+        if found.reinterpreted is not None or (self._is_json and call.raw.isspace()):
+            exact = arguments if isinstance(arguments, str) else dumps(arguments)
         events.append(
-            ev.ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision, text)
+            ev.ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision, exact)
         )
 
     def _end_invalid(self, fault: Fault, events: list[ev.Event]) -> None:
@@ -624,7 +620,6 @@ class CallChecks:
     def __init__(self, call: Call, stream_checks: StreamChecks) -> None:
         self._call = call
         self._stream_checks = stream_checks
-        self._check: CallCheck | None = None
         self._may_grow = False  # more of the name may arrive
         self._has_begun = False
         self._has_closed_container = False  # for which values may still arrive
@@ -637,11 +632,8 @@ class CallChecks:
             return None
         self._may_grow = may_grow
         found = check.open(self._call.name, self._call.kind, may_grow=may_grow)
-        if isinstance(found, ev.ArgumentsError):
-            error: ev.ArgumentsError | None = found
-        else:
-            self._check = self._call.check = found
-            error = None if found is None else found.error
+        error = found if isinstance(found, ev.ArgumentsError | None) else found.error
+        self._call.check = None if isinstance(found, ev.ArgumentsError) else found
         is_unknown = error is not None and error.reason == "unknown_tool"
         return None if is_unknown and not self._stream_checks.knows_all_tools else error
 
@@ -651,7 +643,7 @@ class CallChecks:
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Feed the check. Return its rejection if it counts now."""
-        if self._check is None or self._waits_for_end or not fragments:
+        if (check := self._call.check) is None or self._waits_for_end or not fragments:
             return None
         if not self._has_begun:
             self._has_begun = True
@@ -660,7 +652,7 @@ class CallChecks:
                 self._waits_for_end = True
                 return None
         is_text = type(fragments[-1]) is Text  # nearly always
-        rejection = self._check.feed(fragments if is_text else _without_empty_root(fragments))
+        rejection = check.feed(fragments if is_text else _without_empty_root(fragments))
         if self._call.in_leaves:
             seen = fragments if rejection is None else fragments[: rejection.seen]
             self._has_closed_container = self._has_closed_container or any(
@@ -672,9 +664,9 @@ class CallChecks:
         return rejection
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ev.ArgumentsError | None:
-        if self._check is None:
+        if (check := self._call.check) is None:
             return None
-        return self._check.finish(arguments, as_read=as_read and not self._waits_for_end)
+        return check.finish(arguments, as_read=as_read and not self._waits_for_end)
 
 
 def _without_empty_root(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
@@ -683,13 +675,6 @@ def _without_empty_root(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
     if end and type(last := fragments[end - 1]) is Done and not last.path and not last.value:
         return fragments[: end - 1]
     return fragments
-
-
-def _up_to_rejection(fragments: list[Fragment], rejection: Rejection) -> list[Fragment]:
-    kept = fragments[: rejection.seen]
-    if rejection.text is not None:
-        kept[-1] = Text(kept[-1].path, rejection.text)
-    return kept
 
 
 def _end_of_rejected(last: Fragment, error: ev.ArgumentsError) -> int:

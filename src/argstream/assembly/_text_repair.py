@@ -151,7 +151,6 @@ class _Container:
         self.opening, self.closing = "[]" if self.is_array else "{}"
         self.children: dict[str | int, _Container | _Leaf] = {}
         self.count = 0  # how many children are in the text
-        self.is_closed = False
 
     def add(self, key: str | int) -> str:
         comma = "," if self.count else ""
@@ -267,16 +266,14 @@ class JsonWriter:
             text = '"'
             self._string = None
         while len(self._open) > depth:
-            container = self._open.pop()
-            container.is_closed = True
-            text += container.closing
+            text += self._open.pop().closing
         return text
 
 
 def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
     """Return True if the value can be appended to the text so far."""
-    if opened == 0 or any(container.is_closed for container in containers[opened:]):
-        return False
+    if opened == 0 or any(container.count for container in containers[opened:]):
+        return False  # a container with children that is not open is closed
     start = opened - 1
     return all(
         not container.is_array or key == container.count

@@ -130,9 +130,7 @@ class FragmentAggregator:
 
     def __init__(self) -> None:
         self._open: list[Any] = []  # the containers around the next value, outermost first
-        # The incomplete value in recursive form.
-        self._pieces: list[str] = []
-        self._scalar: int | float | bool | Pending | None = PENDING
+        self._leaf: list[Any] = []  # the texts or the scalar of the value in recursive form
 
     def push(self, fragment: flat.Fragment | NestedFragment) -> flat.JsonValue | Pending:
         """Return the value that this fragment completes, at any path, otherwise PENDING."""
@@ -167,23 +165,16 @@ class FragmentAggregator:
             value = self._completed(depth, fragment.empty)
             self._add(value, step)
             return value
-        if isinstance(fragment, String):
-            self._pieces.append(fragment.text)
-        else:
-            self._scalar = fragment.value
+        self._leaf.append(fragment.text if isinstance(fragment, String) else fragment.value)
         return PENDING
 
     def _completed(self, depth: int, empty: str | None) -> flat.JsonValue:
         if len(self._open) > depth:
             container: flat.JsonValue = self._open.pop()
             return container
-        if self._pieces:
-            text = "".join(self._pieces)
-            self._pieces.clear()
-            return text
-        if not isinstance(self._scalar, Pending):
-            scalar, self._scalar = self._scalar, PENDING
-            return scalar
+        leaf, self._leaf = self._leaf, []
+        if leaf:
+            return "".join(leaf) if isinstance(leaf[0], str) else leaf[0]
         if empty is None:
             raise UsageError(
                 "Done() follows no other fragment, so the kind of the empty value is unknown. "

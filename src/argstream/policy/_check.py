@@ -49,10 +49,12 @@ class RuleState:
 
     @property
     def possible(self) -> set[Action]:
+        has_failed = any(finding.failure is not None for finding in self.findings)
+        waiting = (pending for pending in self.conditions if pending.is_open)
         possible: set[Action] = set()
-        if self._has_failed or self._may_fail:
+        if has_failed or any(pending.condition.can_fail for pending in waiting):
             possible.add("deny")
-        if not self._has_failed and self._undecided is None:
+        if not has_failed and self._undecided is None:
             possible.add(self.rule.action)
         return possible
 
@@ -65,20 +67,11 @@ class RuleState:
     def update(self) -> None:
         if self.outcome is not None:
             return
-        undecided = self._undecided
-        self.miss = undecided or self.miss
-        if undecided is not None and not self._has_failed and not self._may_fail:
+        self.miss = self._undecided or self.miss
+        if not (possible := self.possible):
             self.outcome = False
         elif not any(pending.is_open for pending in self.conditions):
-            self.outcome = "deny" if self._has_failed else self.rule.action
-
-    @property
-    def _has_failed(self) -> bool:
-        return any(finding.failure is not None for finding in self.findings)
-
-    @property
-    def _may_fail(self) -> bool:
-        return any(pending.is_open and pending.condition.can_fail for pending in self.conditions)
+            (self.outcome,) = possible
 
     @property
     def _undecided(self) -> Tested | None:
@@ -264,9 +257,7 @@ class PolicyCheck:
         self._name = name
         self._rules = rules
         self._default = default
-        self._rejecting: frozenset[Action] = (
-            frozenset({"deny", "ask"}) if on_ask == "deny" else frozenset({"deny"})
-        )
+        self._rejecting: set[Action] = {"deny", "ask"} if on_ask == "deny" else {"deny"}
         self._has_rejected = False
         self._reset()
         if kind in FREE_TEXT_KINDS:  # there is no object of arguments

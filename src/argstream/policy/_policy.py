@@ -80,15 +80,14 @@ class Policy:
         if self.root is not None and not Path(self.root).is_absolute():
             raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
         self._default_tools = [(ToolNames(name), one) for name, one in self.defaults.items()]
-        by_name: dict[str, Rule] = {}
+        self._rules_by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
             if not isinstance(rule, Rule):
                 raise UsageError(f"rule {number} must be a Rule, not {shown(rule)}")
             name = rule.name or f"rule {number}"
-            _check_name(name, number, by_name)
+            _check_name(name, number, self._rules_by_name)
             with _at(name_words(name)):
-                by_name[name] = rule.bound(self.root)
-        self._rules_by_name = by_name
+                self._rules_by_name[name] = rule.bound(self.root)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -199,12 +198,7 @@ def _check_name(name: str, number: int, taken: Collection[str]) -> None:
 # Reading TOML
 
 _TESTS: Final[dict[str, Callable[..., Condition]]] = {
-    "equals": Equals,
-    "prefix": Prefix,
-    "glob": Glob,
-    "regex": Regex,
-    "search": Search,
-    "under": Under,
+    one.__name__.lower(): one for one in (Equals, Prefix, Glob, Regex, Search, Under)
 }
 _BOUNDS: Final = ("at_least", "at_most", "above", "below")
 _TEST_KEYS: Final = (*_TESTS, *_BOUNDS, "not")

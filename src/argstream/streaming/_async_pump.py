@@ -10,17 +10,7 @@ separate tasks, and all at once when the event loop ends. Generators that close 
 fail. ``AsyncPump.__del__`` closes the source in one task instead.
 """
 
-from asyncio import (
-    AbstractEventLoop,
-    CancelledError,
-    Future,
-    Lock,
-    Task,
-    current_task,
-    get_running_loop,
-    sleep,
-    wait,
-)
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import AsyncExitStack, suppress
@@ -192,7 +182,7 @@ class AsyncPump:
     """
 
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
-        self.loop: AbstractEventLoop | None = None  # set by the first fetch
+        self.loop: asyncio.AbstractEventLoop | None = None  # set by the first fetch
         self.progress = progress
         self.work: _Fetching = _Fetching(batches, progress)
 
@@ -226,7 +216,7 @@ class AsyncEvents(AsyncIterator[Event]):
         self._batch: Iterator[Event] = iter(())
         self._is_over = False
         self._is_running = False
-        self._current_task: Callable[[], Task[Any] | None] = lambda: None
+        self._current_task: Callable[[], asyncio.Task[Any] | None] = lambda: None
 
     async def __anext__(self) -> Event:
         for event in self._batch:
@@ -241,9 +231,9 @@ class AsyncEvents(AsyncIterator[Event]):
             if not work.has_begun:
                 work.has_begun = True
                 with suppress(RuntimeError):  # another event loop than asyncio's
-                    self._pump.loop = loop = get_running_loop()
+                    self._pump.loop = loop = asyncio.get_running_loop()
                     # Finding the loop again would cost a system call in Python 3.11.
-                    self._current_task = partial(current_task, loop)
+                    self._current_task = partial(asyncio.current_task, loop)
             while work.is_direct:
                 work.fetcher = self._current_task()
                 try:
@@ -296,7 +286,7 @@ class AsyncEvents(AsyncIterator[Event]):
         raise StopAsyncIteration
 
 
-_closing: set[Task[None]] = set()  # the event loop has only weak references to its tasks
+_closing: set[asyncio.Task[None]] = set()  # the event loop has only weak references to its tasks
 
 
 class _Closing(Coroutine[Any, Any, None]):
@@ -332,18 +322,18 @@ class _Fetching:
         self.has_begun = False  # a loop over the events has started
         self.held: deque[list[Event]] | None = None  # batches that the task fetched for that loop
         self.is_direct: bool = True  # the loop fetches itself
-        self.fetcher: Task[Any] | None = None  # the task of the loop while it fetches
-        self.waiting: dict[Future[None], Callable[[], bool]] = {}  # readers and their conditions
+        self.fetcher: asyncio.Task[Any] | None = None  # the task of the loop while it fetches
+        self.waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}  # readers' conditions
         # Set while another task closes the stream during a fetch of the loop. Done after the fetch.
-        self.interruption: Future[None] | None = None
+        self.interruption: asyncio.Future[None] | None = None
         self.progress = progress
-        self.task: Task[None] | None = None
-        self._idle: Future[None] | None = None  # the task waits for this while no reader waits
-        self._closing: Lock | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[None] | None = None  # the task awaits it if no reader waits
+        self._closing: asyncio.Lock | None = None
 
-    def start(self) -> AbstractEventLoop:
+    def start(self) -> asyncio.AbstractEventLoop:
         try:
-            loop = get_running_loop()
+            loop = asyncio.get_running_loop()
         except RuntimeError:
             raise UsageError("the readers of an async stream need asyncio") from None
         self.is_direct = False
@@ -371,12 +361,12 @@ class _Fetching:
         if task is not None and not task.done():
             if is_first := not task.cancelling():
                 task.cancel()
-            await wait([task])
+            await asyncio.wait([task])
             if is_first and not task.cancelled():
                 task.result()  # raises an error of closing the source
         await self._close_source()
 
-    def close_soon(self, loop: AbstractEventLoop) -> None:
+    def close_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close an abandoned stream in a task, and ignore errors."""
         if self.task is not None:
             self.task.cancel()
@@ -424,7 +414,7 @@ class _Fetching:
             interruption.set_result(None)
         return task.uncancel() == 0
 
-    async def _run(self, loop: AbstractEventLoop) -> None:
+    async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while not self.progress.ended:
                 if not self.waiting or self.batches.is_running:  # by a loop, before the task was
@@ -438,9 +428,9 @@ class _Fetching:
                     self.held = deque() if self.held is None else self.held
                     self.held.append(batch)
                 if self.wake():
-                    await sleep(0)  # lets readers see early values before the next fetch
-        except CancelledError as error:
-            if (task := current_task()) is None or task.cancelling():
+                    await asyncio.sleep(0)  # lets readers see early values before the next fetch
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
             self._record_cancellation(error, task)
         except Exception:
@@ -450,26 +440,26 @@ class _Fetching:
             self.end()
             await self._close_source()  # contexts must be left in the task that entered them
 
-    def _record_cancellation(self, error: BaseException | None, task: Task[Any]) -> None:
+    def _record_cancellation(self, error: BaseException | None, task: asyncio.Task[Any]) -> None:
         """Record a cancellation that the source itself raised."""
-        if isinstance(error, CancelledError) and not task.cancelling():
+        if isinstance(error, asyncio.CancelledError) and not task.cancelling():
             self.progress.fail(error)
 
     async def _close_source(self) -> None:
         """Close the source, and end a loop in another task that waits for it."""
         if self.fetcher is not None:
             await self._interrupt(self.fetcher)
-        self._closing = self._closing or Lock()
+        self._closing = self._closing or asyncio.Lock()
         async with self._closing:
             await self.batches.aclose()
 
-    async def _interrupt(self, fetcher: Task[Any]) -> None:
-        if fetcher is current_task():
+    async def _interrupt(self, fetcher: asyncio.Task[Any]) -> None:
+        if fetcher is asyncio.current_task():
             return  # the source itself closes the stream
         if self.interruption is None:
             self.interruption = _loop_of(fetcher).create_future()
             fetcher.cancel()
-        await wait([self.interruption])
+        await asyncio.wait([self.interruption])
         self.interruption.result()
 
     def _wake_task(self) -> None:
@@ -477,8 +467,8 @@ class _Fetching:
             self._idle.set_result(None)
 
 
-def _loop_of(task: Task[Any]) -> AbstractEventLoop:
+def _loop_of(task: asyncio.Task[Any]) -> asyncio.AbstractEventLoop:
     loop = task.get_loop()
-    if loop is not get_running_loop():
+    if loop is not asyncio.get_running_loop():
         raise UsageError("another event loop reads this stream. Read a stream in one event loop")
     return loop

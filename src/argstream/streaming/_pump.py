@@ -47,7 +47,7 @@ class StreamProgress:
         self.has_readers = False
         self._failure: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._failed_calls: Collection[int] = ()
+        self.failed_calls: Collection[int] = ()  # by index
 
     def note(self, event: Event) -> None:
         """Record the failure in an outcome event, or clear it."""
@@ -65,7 +65,7 @@ class StreamProgress:
         self._failure = failure
         self._traceback = failure.__traceback__
         calls, cut_off = self.assembler.calls_from(0), ("open", "aborted")
-        self._failed_calls = {call.index for call in calls if call.verdict in cut_off}
+        self.failed_calls = {call.index for call in calls if call.verdict in cut_off}
 
     def stop(self) -> None:
         """End the stream. Every open call gets its verdict."""
@@ -76,9 +76,6 @@ class StreamProgress:
     def failure(self) -> BaseException | None:
         """The exception of the source, if any, with its original traceback."""
         return None if self._failure is None else self._failure.with_traceback(self._traceback)
-
-    def failure_of(self, call: Call) -> BaseException | None:
-        return self.failure if call.index in self._failed_calls else None
 
     def call_progress(self, call_id: str) -> "CallProgress":
         calls = self.assembler.calls_from(0)
@@ -112,7 +109,8 @@ class CallProgress:
     @property
     def failure(self) -> BaseException | None:
         """The exception of the source, if the call is incomplete because of it."""
-        return self._stream.failure_of(self.call)
+        stream = self._stream
+        return stream.failure if self.call.index in stream.failed_calls else None
 
     def stage(self, path: JsonPath) -> Stage:
         if self.is_ambiguous:

@@ -10,6 +10,7 @@ keywords with subschemas that are not followed (``WAITING``), it checks the whol
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import chain
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -249,18 +250,17 @@ class Late:
 
     def __init__(self, library: Library, subschema: Subschema, keywords: tuple[str, ...]) -> None:
         self._library = library
-        self._validator: jsonschema_rs.Validator | None = None
         self.subschema = subschema
         self._keywords = keywords
 
+    @cached_property
+    def _validator(self) -> "jsonschema_rs.Validator":
+        if not self._keywords:
+            return self._library.at(self.subschema.pointer)
+        values = self.subschema.keywords
+        return self._library.of({keyword: values[keyword] for keyword in self._keywords})
+
     def rejects(self, value: object) -> bool:
-        if self._validator is None:
-            values = self.subschema.keywords
-            self._validator = (
-                self._library.of({keyword: values[keyword] for keyword in self._keywords})
-                if self._keywords
-                else self._library.at(self.subschema.pointer)
-            )
         return not is_valid(self._validator, value)
 
     def failed_keyword(self, value: object) -> str:
@@ -271,14 +271,6 @@ class Late:
                 if not is_valid(validator, value):
                     return keyword
         return next((name for name in (*WAITING, "anyOf", "oneOf") if name in keywords), "")
-
-
-class Candidates:
-    """The allowed strings in order, so that those with a common prefix are neighbours."""
-
-    def __init__(self, strings: Iterable[str]) -> None:
-        self.all: frozenset[str] = frozenset(strings)
-        self.strings: list[str] = sorted(self.all)
 
 
 class Choice(NamedTuple):
@@ -297,10 +289,9 @@ class Node:
         self.max_length: int | None = _least(subschemas, "maxLength")
         self.max_items: int | None = _least(subschemas, "maxItems")
         self.max_properties: int | None = _least(subschemas, "maxProperties")
-        self.required_names: tuple[str, ...] = tuple(
-            dict.fromkeys(name for one in subschemas for name in one.keywords.get("required", ()))
+        self.required: dict[str, None] = dict.fromkeys(
+            name for one in subschemas for name in one.keywords.get("required", ())
         )
-        self.required: frozenset[str] = frozenset(self.required_names)
         self.name_rules: list[Late] = [
             Late(nodes.library, names, ())
             for subschema in subschemas
@@ -328,7 +319,8 @@ class Node:
         kinds, self.is_integer = _kinds(subschemas)
         self.kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in kinds)
         self.values: list[Any] = []  # the values of ``enum`` or ``const``
-        self.candidates: Candidates | None = self._read_candidates(kinds)  # those that are strings
+        # Those that are strings, in order, so that those with a common prefix are neighbours.
+        self.candidates: list[str] | None = self._read_candidates(kinds)
         # A string must be checked while it grows.
         self.reads_text: bool = self.candidates is not None or self.max_length is not None
         self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in KINDS}
@@ -402,7 +394,7 @@ class Node:
         self.starts = dict.fromkeys(KINDS, "open")
         self.ends = dict.fromkeys(KINDS, True)
 
-    def _read_candidates(self, kinds: set[Kind]) -> Candidates | None:
+    def _read_candidates(self, kinds: set[Kind]) -> list[str] | None:
         """Set ``values`` to those of ``enum`` and ``const`` that all other keywords allow."""
         lists = [found for one in self.subschemas if (found := _candidates(one)) is not None]
         if not lists:
@@ -420,7 +412,7 @@ class Node:
         for kind in kinds:
             is_decided = kind == "string" or kind == "null"  # by the candidates, or the kind alone
             self.late[kind] = whole if not is_decided else [] if is_tried else others
-        return Candidates(value for value in self.values if isinstance(value, str))
+        return sorted(value for value in self.values if isinstance(value, str))
 
 
 class _Object:

@@ -116,10 +116,9 @@ class SchemaLimits(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                expected = "an int of at least 1"
-                raise UsageError(f"SchemaLimits: {name} must be {expected}, not {value!r}")
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise UsageError(f"SchemaLimits: {name} must be an int of at least 1, not {size!r}")
 
 
 DEFAULT_SCHEMA_LIMITS = SchemaLimits()

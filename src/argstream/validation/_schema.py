@@ -25,7 +25,7 @@ from argstream.checks import Rejection
 from argstream.errors import SchemaError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
-from argstream.jsonstream._fragments import KIND_OF_TYPE
+from argstream.jsonstream._fragments import KIND_OF_TYPE, KIND_WORDS
 from argstream.sanitise import visible_line
 from argstream.validation._compile import Choice, Node, Nodes, read_subschemas
 from argstream.validation._dialects import (
@@ -64,34 +64,27 @@ class _StringCheck:
         self.length = 0  # so far
         self.first = 0  # the first candidate that begins with the string so far
 
-    def feed(self, text: str) -> int | None:
-        """Check the next piece. Return the number of valid characters, or None if all are."""
-        node, before = self.node, self.length
+    def feed(self, fragment: Text, string_start: int) -> tuple[int, Failure] | None:
+        """Check the next piece. Return its number of valid characters if it fails, and why."""
+        node, before, (path, text) = self.node, self.length, fragment
         self.length = before + len(text)
-        if node.candidates is not None:
-            strings = node.candidates.strings
-            if strings[self.first].startswith(text, before):
+        if (strings := node.candidates) is None:
+            limit = node.max_length
+            if limit is None or self.length <= limit:
                 return None
-            start = strings[self.first][:before] + text
-            first = bisect_left(strings, start, self.first)
-            if first < len(strings) and strings[first].startswith(start):
-                self.first = first
-                return None
-            nearest = strings[max(self.first, first - 1) : first + 1]
-            return max(_common_length(start, one) for one in nearest) - before
-        if node.max_length is not None and self.length > node.max_length:
-            return node.max_length - before
-        return None
-
-    def failure(self, fragment: Text, good: int, string_start: int) -> Failure:
-        """Return the failure at a piece of which ``good`` characters are valid."""
-        node, (path, text) = self.node, fragment
-        before = self.length - len(text)
-        offset = string_start + 1 + before + good
-        if node.candidates is None:
-            return Failure("maxLength", path, offset, node, limit=node.max_length)
-        known = node.candidates.strings[self.first][:before]
-        return Failure("candidates", path, offset, node, known + text[: good + 1], limit=True)
+            failure = Failure("maxLength", path, string_start + 1 + limit, node, limit=limit)
+            return limit - before, failure
+        if strings[self.first].startswith(text, before):
+            return None
+        start = strings[self.first][:before] + text
+        first = bisect_left(strings, start, self.first)
+        if first < len(strings) and strings[first].startswith(start):
+            self.first = first
+            return None
+        nearest = strings[max(self.first, first - 1) : first + 1]
+        good = max(_common_length(start, one) for one in nearest)
+        offset, found = string_start + 1 + good, start[: good + 1]
+        return good - before, Failure("candidates", path, offset, node, found, limit=True)
 
 
 class _NodeCheck:
@@ -228,10 +221,11 @@ class SchemaCheck:
             if self._branches is not None:
                 cut = self._feed_branches(self._branches, fragment)
             elif type(fragment) is Text:
-                if self._text is None or (good := self._text.feed(fragment.text)) is None:
+                if self._text is None or (found := self._text.feed(fragment, self._start)) is None:
                     continue
+                good, failure = found
                 cut = fragment.text[: good + 1]
-                self._fail(self._text.failure(fragment, good, self._start))
+                self._fail(failure)
             elif type(fragment) is Start:
                 self._feed_start(fragment)
             elif type(fragment) is Done:
@@ -259,8 +253,6 @@ class SchemaCheck:
 
     def _fail(self, failure: Failure) -> None:
         self.verdict, self.error = "rejected", error_of(failure)
-        self._stack, self._container, self._child, self._scalar = [], None, None, None
-        self._text, self._branches = None, None
 
     def _conclude(self, value: object, offset: int | None) -> None:
         if self._library.is_valid(value):
@@ -356,11 +348,10 @@ class _Branches:
         self._root: _NodeCheck | None = None
         self._stack: list[list[_NodeCheck]] = []  # of the containers around the innermost one
         self._open: list[_NodeCheck] = []  # of the innermost open container
-        self._scalar: list[_NodeCheck] = []  # of the open value, if it is not a container
         self._text: list[tuple[_NodeCheck, _StringCheck]] = []  # of the open string
         self.start = 0  # the offset of that string
         self._children: _Children = {}  # of the next value
-        self._frame: list[_NodeCheck] = []  # of the value that starts
+        self._frame: list[_NodeCheck] = []  # of the newest value
         self._known: dict[Node, _NodeCheck] = {}  # by node, because equal checks are shared
 
     @property
@@ -407,12 +398,9 @@ class _Branches:
         if kind == "object" or kind == "array":
             self._stack.append(self._open)
             self._open = frame
-        else:
-            self._scalar = frame
-            if kind == "string":
-                self.start = offset
-                readers = [one for one in frame if one.node.reads_text]
-                self._text = [(one, _StringCheck(one.node)) for one in readers]
+        elif kind == "string":
+            self.start = offset
+            self._text = [(one, _StringCheck(one.node)) for one in frame if one.node.reads_text]
 
     def _item_nodes(self, index: int, path: JsonPath, offset: int) -> _Children:
         children: _Children = {}
@@ -464,11 +452,11 @@ class _Branches:
         """Check a piece of a string. Return its text up to the first wrong character, or None."""
         failures = []
         for check, string in self._text:
-            if check.failure is None and (good := string.feed(fragment.text)) is not None:
-                failures.append((good, check, string))
+            if check.failure is None and (found := string.feed(fragment, self.start)) is not None:
+                failures.append((*found, check))
         # In the order of the text, so that chunking does not matter (invariant 1).
-        for good, check, string in sorted(failures, key=itemgetter(0)):
-            self._fail(check, string.failure(fragment, good, self.start))
+        for good, failure, check in sorted(failures, key=itemgetter(0)):
+            self._fail(check, failure)
             if self.failure is not None:
                 return fragment.text[: good + 1]
         return None
@@ -478,7 +466,7 @@ class _Branches:
         if kind == "object" or kind == "array":
             frame, self._open = self._open, self._stack.pop()
         else:
-            frame, self._scalar, self._text = self._scalar, [], []
+            frame, self._text = self._frame, []
         if frame:
             # Branches before the nodes that have the union.
             for check in frame if len(frame) == 1 else sorted(frame, key=attrgetter("node.height")):
@@ -524,15 +512,14 @@ def _common_length(first: str, second: str) -> int:
 def check_complete(node: Node, kind: Kind, fragment: Done) -> Failure | None:
     path, value, offset = fragment
     if isinstance(value, dict):
-        if not node.required <= value.keys():
-            missing = [name for name in node.required_names if name not in value]
+        if not node.required.keys() <= value.keys():
+            missing = [name for name in node.required if name not in value]
             return Failure("required", path, offset, node, missing)
-    elif kind == "string":
-        if node.candidates is not None and value not in node.candidates.all:
+    elif isinstance(value, str):
+        strings = node.candidates
+        if strings is not None and strings[(at := bisect_left(strings, value)) : at + 1] != [value]:
             return Failure("candidates", path, offset, node, value)
-    elif (
-        kind == "number" and node.is_integer and isinstance(value, float) and not value.is_integer()
-    ):
+    elif isinstance(value, float) and node.is_integer and not value.is_integer():
         return Failure("integer", path, offset, node, value)
     for late in node.late[kind]:
         if late.rejects(value):
@@ -550,15 +537,7 @@ _MAX_LISTED: Final = 12  # names or values
 _MAX_CAUSES: Final = 4  # branches of a union in a message
 _MAX_EXAMINED: Final = 100  # branches of a union that are examined
 _MAX_DEPTH: Final = 2  # of nested unions
-_KINDS: Final[dict[str, str]] = {
-    "object": "an object",
-    "array": "an array",
-    "string": "a string",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "null": "null",
-}
+_KINDS: Final = KIND_WORDS | {"integer": "a whole number", "boolean": "true or false"}
 _LIMITS: Final[dict[str, str]] = {
     "minimum": "must be at least {limit}",
     "maximum": "must be at most {limit}",

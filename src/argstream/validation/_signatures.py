@@ -46,6 +46,8 @@ def is_definition(tool: object) -> bool:
 
 def read_definition(tool: object) -> Definition:
     """Read a class or a function with pydantic. Cached."""
+    if find_spec("pydantic") is None:
+        raise MissingExtraError("validation", "a tool that is defined in Python")
     if isinstance(tool, MethodType):
         return _of_function(tool.__func__, is_bound=True)
     if isinstance(tool, FunctionType):
@@ -91,7 +93,6 @@ def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
     name = function.__name__
     if name == "<lambda>":
         raise UsageError("a lambda has no name. Define the tool as a function")
-    _require_pydantic()
     from pydantic import Field
 
     parameters = list(inspect.signature(function).parameters.values())[is_bound:]
@@ -159,7 +160,6 @@ def _model(name: str, fields: dict[str, Any], extra: Any) -> type:
 
 
 def _adapter(definition: Any, name: str) -> "TypeAdapter[Any]":
-    _require_pydantic()
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -169,8 +169,3 @@ def _adapter(definition: Any, name: str) -> "TypeAdapter[Any]":
     except (PydanticUserError, NameError) as error:
         raise UsageError(f"pydantic cannot use {name}: {error}") from error
     return adapter
-
-
-def _require_pydantic() -> None:
-    if find_spec("pydantic") is None:
-        raise MissingExtraError("validation", "a tool that is defined in Python")

@@ -554,17 +554,14 @@ def _cohere_schema(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if value is not None}
 
 
-_RENAMED: Final = (
-    *("additionalProperties", "anyOf", "prefixItems", "maxItems", "maxLength", "maxProperties"),
-    *("minItems", "minLength", "minProperties"),
-    "propertyOrdering",  # not a keyword of JSON Schema; used by lint
-)
-_SPELLINGS: Final = {snake(name): name for name in _RENAMED} | {"defs": "$defs", "ref": "$ref"}
-_OMITTED: Final = {"nullable", "example"}  # of OpenAPI
-_COUNTS: Final = {
+_COUNTS: Final = (
     *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
     *("maximum", "minimum"),
-}
+)
+# ``propertyOrdering`` is not a keyword of JSON Schema. It is used by lint.
+_RENAMED: Final = ("additionalProperties", "anyOf", "prefixItems", "propertyOrdering", *_COUNTS)
+_SPELLINGS: Final = {snake(name): name for name in _RENAMED} | {"defs": "$defs", "ref": "$ref"}
+_OMITTED: Final = {"nullable", "example"}  # of OpenAPI
 
 
 def _gemini_schema(schema: Any) -> Any:
@@ -590,8 +587,7 @@ def _translated(keyword: str, value: Any) -> Any:
     if keyword in ONE:
         return _gemini_schema(value)
     if keyword in _COUNTS and isinstance(value, str):
-        number = _number(value)
-        return value if number is None else number
+        return value if (number := _number(value)) is None else number
     if keyword == "$ref" and isinstance(value, str) and value.startswith("#/defs/"):
         return f"#/$defs/{value.removeprefix('#/defs/')}"
     return value

@@ -330,17 +330,6 @@ def kind_at(call: LiveCall, path: JsonPath) -> type | None:
     return None if value is PENDING else type(value)
 
 
-def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
-    """Count the settled items at the start of an array. ``known`` is the previous count."""
-    items = value_at(call.partial, path)
-    if not isinstance(items, list) or not is_certain(call):
-        return 0
-    known = min(known, len(items))
-    while known < len(items) and is_settled(call, (*path, known)):
-        known += 1
-    return known
-
-
 def unavailable(
     call: LiveCall, path: JsonPath, name: str, reason: str = ""
 ) -> ArgumentUnavailableError:
@@ -541,7 +530,12 @@ class ItemsSoFar(Sequence[Any]):
         self._counted = 0
 
     def __len__(self) -> int:
-        self._counted = settled_items(self._call, self._base, self._counted)
+        call, items = self._call, value_at(self._call.partial, self._base)
+        if not isinstance(items, list) or not is_certain(call):
+            items = []
+        self._counted = min(self._counted, len(items))
+        while self._counted < len(items) and is_settled(call, (*self._base, self._counted)):
+            self._counted += 1
         return self._counted
 
     @overload
@@ -624,11 +618,8 @@ class TypedArguments(Generic[Model]):
         if name not in shape.fields:
             raise UsageError(shape.unknown(name))
         outcome = self._fields.outcome(shape.fields[name])
-        if outcome is None:
-            return default
-        if outcome.cause is None and (outcome.message is not None or outcome.value is PENDING):
-            return default
-        return self._fields.value(name)
+        has_raised = outcome is not None and outcome.cause is not None
+        return self._fields.value(name) if has_raised or name in self else default
 
     def value(self) -> Model:
         """Return a new instance of the model; for a function, a dict of its arguments.

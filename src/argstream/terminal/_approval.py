@@ -18,7 +18,7 @@ from itertools import chain
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, TextIO
 
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, ApprovalScope
@@ -83,8 +83,6 @@ _answered: Final[dict[int, tuple[str, float]]] = {}
 _LOOK_AGAIN: Final = "The screen changed. Check the call, then press again."
 _SOON_SECONDS: Final = 60.0  # how long before the end the seconds are counted down
 _SETTLING_SECONDS: Final = 0.2  # how long it may take until the request is shown
-# Raises UsageError if a decision on a call is not possible.
-Check: TypeAlias = Callable[[str, Approval], None]
 _UNCHANGED: Final = 'No changes. (If your editor opens a window, set EDITOR="code --wait".)'
 
 
@@ -221,7 +219,6 @@ class TerminalApprover:
         self,
         terminal: Terminal | None,
         *,
-        check: Check | None = None,
         looks: ToolViews | None = None,
         source: TextIO | None = None,
         how_to_allow: str = "run it in a terminal",
@@ -229,10 +226,9 @@ class TerminalApprover:
         """Ask at a terminal; ``looks`` say how arguments look, ``source`` is standard input.
 
         ``how_to_allow`` begins with a verb, and is shown where there is no user.
-        ``check`` is given the id of a call and a decision, and raises UsageError if edited
-        arguments do not fit: then they can be edited again.
         """
-        self.check = check
+        # Raises UsageError if edited arguments do not fit: then they can be edited again.
+        self.check: Callable[[str, Approval], None] | None = None
         self.on_key: Callable[[], None] | None = None  # called for every key, whatever it means
         self.status: Callable[[], str] = str  # shown above the keys
         self._place = terminal if isinstance(terminal, LiveTerminal) else None
@@ -257,8 +253,6 @@ class TerminalApprover:
 
 @dataclass(eq=False)
 class Dialogue:
-    """Asks about one call, in its turn."""
-
     _request: ApprovalRequested
     _approver: TerminalApprover
     _place: LiveTerminal
@@ -502,7 +496,6 @@ def _name(key: Key) -> str:
 
 @asynccontextmanager
 async def turn(keyboard: int) -> AsyncIterator[Turn]:
-    """Wait for the turn, and hold it."""
     own = Turn(keyboard)
     _queues[keyboard].append(own)
     has_answer = False

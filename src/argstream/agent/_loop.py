@@ -128,9 +128,6 @@ class Step(NamedTuple):
 CallStatus: TypeAlias = Literal["writing", "pending", "ready", "running", "done"]
 """Any of these but the first and the last may be skipped."""
 
-ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
-"""Whether its tool reads its text while it is written: no, still, to its end, or interrupted."""
-
 Times: TypeAlias = Mapping[str, float]  # when calls were decided on, by their ids
 _LETS_CALLS_RUN: Final[frozenset[ev.StopKind]] = frozenset(
     {"end_turn", "tool_calls", "paused", "length", "rejected"}
@@ -252,7 +249,8 @@ class LocalCall(Struct, eq=False):
     request: ev.ApprovalRequested | None = None  # as it was shown; consumers could change it
     edited_text: str | None = None  # the arguments of a person, if they were edited
     started_as: str = ""  # its name when its tool was started
-    reading: ReadingStatus = "none"
+    # Whether its tool reads its text while it is written: no, still, to its end, or interrupted.
+    reading: Literal["none", "open", "whole", "interrupted"] = "none"
     interruption: str = ""  # why its tool must undo what it did, if its reading was interrupted
     runs_again: bool = False  # a crash interrupted its tool, which is started again
     # What its tool has returned, and whether it failed. Perhaps its text is not over.

@@ -182,10 +182,6 @@ class Turn:
         self.since = time.monotonic()
 
     @property
-    def is_next(self) -> bool:
-        return self._queue[0] is self
-
-    @property
     def position(self) -> str:
         last = self._queue[-1].number
         return f"approval {self.number} of {last}" if last > 1 else ""
@@ -496,19 +492,19 @@ def _name(key: Key) -> str:
 
 @asynccontextmanager
 async def turn(keyboard: int) -> AsyncIterator[Turn]:
-    own = Turn(keyboard)
-    _queues[keyboard].append(own)
+    own, queue = Turn(keyboard), _queues[keyboard]
+    queue.append(own)
     has_answer = False
     try:
-        while not own.is_next:
+        while queue[0] is not own:
             await asyncio.sleep(_TURN_SECONDS)
             own.since = time.monotonic()
         yield own
         has_answer = True
     finally:
-        if own.is_next and not has_answer:  # the user may be about to press a key
+        if queue[0] is own and not has_answer:  # the user may be about to press a key
             own.answered(ANY_KEY)
-        _queues[keyboard].remove(own)
+        queue.remove(own)
 
 
 def main_prompt(request: ApprovalRequested, *, has_changes: bool, hint: str = "") -> Prompt:

@@ -332,7 +332,6 @@ _WIDEST: Final = 76  # columns of a table
 _CLOSERS: Final = ("`", "``", "*", "**", "_", "__", "](x)", ">")
 _is_delimiter: Final = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:?)? *\|? *").fullmatch
 _is_task: Final = re.compile(r"\[([ xX])\] ").match
-_RULE: Final = "─" * 24
 _Pieces: TypeAlias = list[tuple[str, Role]]
 
 
@@ -469,7 +468,7 @@ def _block_line(text: str, margin: Spans) -> Line:
                 role = "heading"
                 pieces = []
             case "hr":
-                pieces = [(_RULE, "faint")]
+                pieces = [("─" * 24, "faint")]
             case "inline":
                 pieces = _spans_of(token.children or (), role)
             case "fence" | "code_block":

@@ -718,8 +718,7 @@ def _early_end(event: ev.TurnCompleted) -> Iterator[Line]:
 
 
 def _failure(message: str, *, is_retryable: bool = False) -> str:
-    again = " (can be retried)" if is_retryable else ""
-    return f"Failed{because(message)}{again}"
+    return f"Failed{because(message)}{' (can be retried)' if is_retryable else ''}"
 
 
 def _resumed(event: ev.RunResumed, names: Iterable[str]) -> list[Line]:

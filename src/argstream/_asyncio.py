@@ -60,7 +60,6 @@ class FirstLoop:
         self._loop: ReferenceType[asyncio.AbstractEventLoop] | None = None
 
     def is_current(self) -> bool:
-        """Return False in any other event loop."""
         loop = asyncio.get_running_loop()
         self._loop = self._loop or ref(loop)
         return self._loop() is loop

@@ -83,12 +83,9 @@ class Source(ABC):
     """A run, as its driver and its handle see it: how it begins, and the origin of its events."""
 
     approver: Approver | None = None
-    is_observed: bool = False
-    """Whether another program runs the tools and decides when the run ends."""
-    is_resumable: bool = True
-    """Whether another process can resume a run that is cut off here."""
-    interrupt: Callable[[], Awaitable[object]] | None = None
-    """Asks the source to end by itself, if it can."""
+    is_observed: bool = False  # another program runs the tools and decides when the run ends
+    is_resumable: bool = True  # another process can resume a run that is cut off here
+    interrupt: Callable[[], Awaitable[object]] | None = None  # asks it to end by itself, if it can
 
     @abstractmethod
     async def begin(self) -> Step:

@@ -128,9 +128,6 @@ class Step(NamedTuple):
 CallStatus: TypeAlias = Literal["writing", "pending", "ready", "running", "done"]
 """Any of these but the first and the last may be skipped."""
 
-ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
-"""Whether its tool reads its text while it is written: no, still, to its end, or interrupted."""
-
 Times: TypeAlias = Mapping[str, float]  # when calls were decided on, by their ids
 _LETS_CALLS_RUN: Final[frozenset[ev.StopKind]] = frozenset(
     {"end_turn", "tool_calls", "paused", "length", "rejected"}
@@ -146,6 +143,11 @@ INTERRUPTED: Final = (
     " was not run again"
 )
 LOST_TURN: Final = "the program ended before the model's answer was complete, so it is asked again"
+_LOST_TOOLS: Final = (
+    "[Your last answer was cut off before it was complete, and is lost. While you wrote it, these "
+    "tools had begun to work: {}. It is not known what they have done; look before you call them "
+    "again.]"
+)
 _EXPIRED = "the approval request expired"
 
 
@@ -247,9 +249,9 @@ class LocalCall(Struct, eq=False):
     request: ev.ApprovalRequested | None = None  # as it was shown; consumers could change it
     edited_text: str | None = None  # the arguments of a person, if they were edited
     started_as: str = ""  # its name when its tool was started
-    reading: ReadingStatus = "none"
-    interruption: str = ""
-    """Why its tool must undo what it has done, if its reading was interrupted."""
+    # Whether its tool reads its text while it is written: no, still, to its end, or interrupted.
+    reading: Literal["none", "open", "whole", "interrupted"] = "none"
+    interruption: str = ""  # why its tool must undo what it did, if its reading was interrupted
     runs_again: bool = False  # a crash interrupted its tool, which is started again
     # What its tool has returned, and whether it failed. Perhaps its text is not over.
     returned: tuple[Any, bool] | None = None
@@ -543,7 +545,7 @@ class AgentLoop(RunLoop):
             tools = {call.name: self._tools.get(call.name) for call in running if was_reading}
             lost = [name for name, found in tools.items() if found is None or not found.read_only]
             interrupted = tuple(call.call_id for call in running)
-            note = lost_turn_note(lost) if lost else ""
+            note = _LOST_TOOLS.format(", ".join(lost)) if lost else ""
             self._emit(ev.RunResumed(self.run_id, "crash", interrupted, note))
         if was_reading:
             self._abort_calls(LOST_TURN)
@@ -1019,14 +1021,6 @@ class AgentLoop(RunLoop):
 
     def _fail(self, call: LocalCall, error: str) -> None:
         self._emit(ev.ToolCallFailed(call.call_id, call.name, error))
-
-
-def lost_turn_note(names: Sequence[str]) -> str:
-    return (
-        "[Your last answer was cut off before it was complete, and is lost. While you wrote it, "
-        f"these tools had begun to work: {', '.join(names)}. It is not known what they have done; "
-        "look before you call them again.]"
-    )
 
 
 def aborted(call: Call, why: str) -> ev.ToolArgsInvalid:

@@ -45,10 +45,7 @@ class Run(AsyncClosing):
     """
 
     def __init__(
-        self,
-        driver: Driver,
-        conversation: Conversation,
-        on_event: EventHook | None = None,
+        self, driver: Driver, conversation: Conversation, on_event: EventHook | None = None
     ) -> None:
         self.conversation = conversation
         self._source = driver.source

@@ -98,8 +98,6 @@ class Decider:
         self._driver = driver
         self._loop = driver.loop
         self._log = log
-        # An observed run goes on while it waits for decisions, also without an approver.
-        self._waits = driver.source.is_observed
         self._approver: Callable[[ApprovalRequested], Any] | None = driver.source.approver
         self._questions: dict[str, asyncio.Task[None]] = {}  # to the approver, by call
         self._one_at_a_time = asyncio.Lock()
@@ -111,7 +109,8 @@ class Decider:
 
     def ask(self, request: ApprovalRequested) -> None:
         """Ask the approver. Without one, only wait until the request expires, if that happens."""
-        expires = self._waits and request.expires_at is not None
+        # An observed run goes on while it waits for decisions, also without an approver.
+        expires = self._driver.source.is_observed and request.expires_at is not None
         if (self._approver is not None or expires) and request.call_id not in self._questions:
             self._questions[request.call_id] = self._driver.spawn(self._ask(request))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -59,16 +59,13 @@ __all__ = ["Observer", "observe"]
 _STOPPED: Final = "the run was stopped"
 _CUT: Final = ev.RunFailed("truncated", "the stream ended before the run did")
 _UNHEARD: Final = 30.0  # seconds in which an agent must report a call that it wants to run
+# Seconds that the stream may take to complete a call that is to run. A call without arguments is
+# completed at the end of the turn, which may be after it has run.
 _CLOSING: Final = 0.5
-"""Seconds that the stream may take to complete a call that is to run.
-
-A call without arguments is completed at the end of the turn, which may be after it has run."""
 
 logger: Final = logging.getLogger("argstream.agent")
 
-_ABOUT_ARGUMENTS: Final = (
-    ev.ArgumentEvent | ev.ToolArgsDelta | ev.ToolArgsCompleted | ev.ToolArgsInvalid
-)
+_ARGUMENTS: Final = ev.ArgumentEvent | ev.ToolArgsDelta | ev.ToolArgsCompleted | ev.ToolArgsInvalid
 
 
 def observe(
@@ -253,7 +250,6 @@ class _ObservedRun(Source):
 
     def __post_init__(self) -> None:
         interrupt = getattr(self.source, "interrupt", None)
-        self.interrupt: Callable[[], Awaitable[object]] | None
         self.interrupt = interrupt if callable(interrupt) else None
         self._answers: dict[str, asyncio.Future[Answer]] = {}  # by call
         self.driver = Driver(self.loop, self, self.log, Toolbox((), None))
@@ -364,7 +360,10 @@ class ObserverLoop(RunLoop):
 
     def _is_late(self, event: ev.Event) -> bool:
         """Return True for an event about arguments that were already complete."""
-        return isinstance(event, _ABOUT_ARGUMENTS) and self.is_settled(event.call_id)
+        if not isinstance(event, _ARGUMENTS):
+            return False
+        call = self.open_call(event.call_id)
+        return call is None or call.verdict is not None
 
     def events_received(self, events: Sequence[ev.Event]) -> Step:
         for event in events:

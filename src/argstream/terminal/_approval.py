@@ -18,7 +18,7 @@ from itertools import chain
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, TextIO
 
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, ApprovalScope
@@ -83,8 +83,6 @@ _answered: Final[dict[int, tuple[str, float]]] = {}
 _LOOK_AGAIN: Final = "The screen changed. Check the call, then press again."
 _SOON_SECONDS: Final = 60.0  # how long before the end the seconds are counted down
 _SETTLING_SECONDS: Final = 0.2  # how long it may take until the request is shown
-# Raises UsageError if a decision on a call is not possible.
-Check: TypeAlias = Callable[[str, Approval], None]
 _UNCHANGED: Final = 'No changes. (If your editor opens a window, set EDITOR="code --wait".)'
 
 
@@ -184,10 +182,6 @@ class Turn:
         self.since = time.monotonic()
 
     @property
-    def is_next(self) -> bool:
-        return self._queue[0] is self
-
-    @property
     def position(self) -> str:
         last = self._queue[-1].number
         return f"approval {self.number} of {last}" if last > 1 else ""
@@ -221,7 +215,6 @@ class TerminalApprover:
         self,
         terminal: Terminal | None,
         *,
-        check: Check | None = None,
         looks: ToolViews | None = None,
         source: TextIO | None = None,
         how_to_allow: str = "run it in a terminal",
@@ -229,10 +222,9 @@ class TerminalApprover:
         """Ask at a terminal; ``looks`` say how arguments look, ``source`` is standard input.
 
         ``how_to_allow`` begins with a verb, and is shown where there is no user.
-        ``check`` is given the id of a call and a decision, and raises UsageError if edited
-        arguments do not fit: then they can be edited again.
         """
-        self.check = check
+        # Raises UsageError if edited arguments do not fit: then they can be edited again.
+        self.check: Callable[[str, Approval], None] | None = None
         self.on_key: Callable[[], None] | None = None  # called for every key, whatever it means
         self.status: Callable[[], str] = str  # shown above the keys
         self._place = terminal if isinstance(terminal, LiveTerminal) else None
@@ -257,8 +249,6 @@ class TerminalApprover:
 
 @dataclass(eq=False)
 class Dialogue:
-    """Asks about one call, in its turn."""
-
     _request: ApprovalRequested
     _approver: TerminalApprover
     _place: LiveTerminal
@@ -502,20 +492,19 @@ def _name(key: Key) -> str:
 
 @asynccontextmanager
 async def turn(keyboard: int) -> AsyncIterator[Turn]:
-    """Wait for the turn, and hold it."""
-    own = Turn(keyboard)
-    _queues[keyboard].append(own)
+    own, queue = Turn(keyboard), _queues[keyboard]
+    queue.append(own)
     has_answer = False
     try:
-        while not own.is_next:
+        while queue[0] is not own:
             await asyncio.sleep(_TURN_SECONDS)
             own.since = time.monotonic()
         yield own
         has_answer = True
     finally:
-        if own.is_next and not has_answer:  # the user may be about to press a key
+        if queue[0] is own and not has_answer:  # the user may be about to press a key
             own.answered(ANY_KEY)
-        _queues[keyboard].remove(own)
+        queue.remove(own)
 
 
 def main_prompt(request: ApprovalRequested, *, has_changes: bool, hint: str = "") -> Prompt:

@@ -16,14 +16,7 @@ from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible, visible_line
 from argstream.terminal._highlight import Markdown
 from argstream.terminal._layout import behind, break_rows, cut, expand_tabs, fit, rows_of, width
-from argstream.terminal._parts import (
-    ArgumentEvent,
-    ArgumentsView,
-    Block,
-    GrowingText,
-    drained,
-    value_text,
-)
+from argstream.terminal._parts import ArgumentsView, Block, GrowingText, drained, value_text
 from argstream.terminal._text import (
     Breaks,
     Line,
@@ -362,7 +355,7 @@ class CallBlock(_Block):
         """Whether some of the arguments were not shown."""
         return self._fold.hides or self._is_bare
 
-    def take(self, event: ArgumentEvent) -> None:
+    def take(self, event: ev.ArgumentEvent | ev.ToolArgsDelta) -> None:
         match event:
             case ev.ToolArgsDelta(delta=text) if self.call.is_free_text:
                 self._amount.add(text)
@@ -543,7 +536,6 @@ class ToolBlock(_Block):
             self._lines.append(line(told, margin=_UNDER))
 
     def end(self, now: float) -> None:
-        """End with the outcome of the call."""
         call = self.head.call
         is_good = call.outcome == "completed"
         self._end("✓" if is_good else "✗", now)

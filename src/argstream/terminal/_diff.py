@@ -65,8 +65,6 @@ class Change(NamedTuple):
 
 
 class StreamingDiff:
-    """Compares a known text with one that arrives line by line."""
-
     def __init__(self, old: Sequence[str]) -> None:
         self._old: list[str] = []
         self._at = 0  # how many old lines are settled
@@ -394,8 +392,6 @@ class Hunk:
 
 
 class _Side:
-    """The old or the new text of an edit."""
-
     def __init__(self, sign: Sign, path: JsonPath) -> None:
         self.sign = sign
         self.path = path

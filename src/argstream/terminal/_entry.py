@@ -290,17 +290,15 @@ class LineEditor:
             case "erase_line":
                 self.text = ""
 
-    def spans(self, columns: int, role: Role = "plain") -> Spans:
+    def spans(self, columns: int) -> Spans:
         room = max(columns - width(_CURSOR), 0)
-        text = shown(self.text, role).text
-        if width(text) <= room:
-            return Span(text, role), Span(_CURSOR, "key")
-        while text and width(text) > room - 1:
+        text = shown(self.text).text
+        is_cut = width(text) > room
+        while text and width(text) > room - is_cut:
             text = text[1:]
-        return Span("…", "faint"), Span(text, role), Span(_CURSOR, "key")
+        return Span("…" if is_cut else "", "faint"), Span(text), Span(_CURSOR, "key")
 
 
-_USUAL: Final = ("nano", "vi")
 _LAST_SECONDS: Final = 1.0  # to end in order when its question is withdrawn
 # What a killed editor had no time to restore.
 # Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
@@ -342,7 +340,7 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
             raise EditorError(f"${variable} cannot be read: {error}") from None
         if command:
             return command
-    for name in _USUAL:
+    for name in ("nano", "vi"):
         if shutil.which(name):
             return [name]
     raise EditorError("no editor found. Set $EDITOR")

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token as MarkdownToken
 
-_Match: TypeAlias = Callable[[str, int], re.Match[str] | None]
-Rule: TypeAlias = tuple[_Match, Any, Any]
+Rule: TypeAlias = tuple[Callable[[str, int], re.Match[str] | None], Any, Any]
 """As Pygments has it: what matches, what is made of it, and the state that follows."""
 # A language may be followed by anything but backticks: those would be code within a sentence.
 _opening: Final = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$").match
@@ -84,8 +83,6 @@ LineLexer: TypeAlias = "_LineByLine | _Markdown"
 
 
 class Highlighter:
-    """Colours the lines of a text in their order."""
-
     def __init__(self, language: str | None = None, *, path: str | None = None) -> None:
         """Colour by the name of a language, such as ``python``, or else by that of a file."""
         try:
@@ -159,7 +156,6 @@ def is_closed_by(line: str, marks: str) -> bool:
 
 
 def lexer_for(language: str | None, path: str | None) -> "LineLexer | None":
-    """Return a lexer for a language, or else for a file name; None if there is none."""
     found = None
     if language:
         with suppress(ClassNotFound):  # a name that a model made up
@@ -208,8 +204,6 @@ class _ByContext(_LineByLine):
 
 
 class _ByRules(_LineByLine):
-    """For lexers with states and rules."""
-
     def __init__(self, lexer: RegexLexer) -> None:
         super().__init__(lexer)
         self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
@@ -338,8 +332,6 @@ _WIDEST: Final = 76  # columns of a table
 _CLOSERS: Final = ("`", "``", "*", "**", "_", "__", "](x)", ">")
 _is_delimiter: Final = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:?)? *\|? *").fullmatch
 _is_task: Final = re.compile(r"\[([ xX])\] ").match
-_RULE: Final = "─" * 24
-_ALIGNMENT: Final = "text-align:"
 _Pieces: TypeAlias = list[tuple[str, Role]]
 
 
@@ -476,7 +468,7 @@ def _block_line(text: str, margin: Spans) -> Line:
                 role = "heading"
                 pieces = []
             case "hr":
-                pieces = [(_RULE, "faint")]
+                pieces = [("─" * 24, "faint")]
             case "inline":
                 pieces = _spans_of(token.children or (), role)
             case "fence" | "code_block":
@@ -531,7 +523,7 @@ def _table_lines(rows: Sequence[str]) -> list[Line]:
         if token.type == "tr_open":
             cells.append([])
         elif token.type == "th_open":
-            is_right.append(str(token.attrs.get("style", "")) == f"{_ALIGNMENT}right")
+            is_right.append(str(token.attrs.get("style", "")) == "text-align:right")
         elif token.type == "inline" and cells:
             role: Role = "strong" if len(cells) == 1 else "plain"
             cells[-1].append(source_spans(_spans_of(token.children or (), role)))

@@ -292,28 +292,21 @@ class PlainTerminal(Terminal):
     each row has its margin; anywhere else a line is one line, however long it is.
     """
 
-    def __init__(
-        self,
-        output: TextIO,
-        scene: RunView | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, output: TextIO, scene: RunView | None = None) -> None:
         self._output = output
         self._scene = RunView(has_tail=False) if scene is None else scene
-        self._clock = clock
         self._palette = Palette.of(output)
 
     def show(self, event: Shown) -> None:
         """Write at once what an event completes."""
-        self._scene.take(event, self._clock())
+        self._scene.take(event, time.monotonic())
         self._write(self._scene.committed())
 
     def say(self, *lines: Line) -> None:
         self._write([*self._scene.committed(), *lines])
 
     def close(self) -> None:
-        self._scene.finish(self._clock())
+        self._scene.finish(time.monotonic())
         self._write(self._scene.committed())
 
     def _write(self, lines: Iterable[Line]) -> None:

@@ -190,9 +190,9 @@ def value_line(path: JsonPath, text: str) -> Line:
     return Line((Span(path_name(path), "argument"), Span(" = "), shown(text)), INDENT, _REST)
 
 
-def note(text: str, role: Role = "faint") -> Line:
+def note(text: str) -> Line:
     """Return a line of ours among those of the arguments. The text is our own."""
-    return said(Span(text, role))
+    return said(Span(text, "faint"))
 
 
 def said(*spans: Span) -> Line:

@@ -46,7 +46,6 @@ _BAR: Final = Span("┊ ", "faint")  # only sub-agents have it at the left edge
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
 _MARKS: Final = {"●": Span("● ", "faint"), "✓": Span("✓ ", "good"), "✗": Span("✗ ", "bad")}
-_FEWEST: Final = 2
 _SILENCE: Final = 4.0  # seconds without an event after which the status shows them
 _UNDER: Final[Spans] = (Span("  "),)
 _RULE: Final = 42  # columns of the upper border of a request
@@ -156,7 +155,6 @@ class Scrollback:
                 self._commit(running)
 
     def release(self) -> None:
-        """Commit a block that was held."""
         if self._blocks:
             self._blocks[0].release()
         self.settle()
@@ -302,9 +300,14 @@ class RunView:
         # Below a request, the text of another call would look like a part of it.
         owner = None if self._scroll.is_paused else self._scroll.owner
         others = [block for block in self._scroll.actives() if block is not owner]
-        growing = self._growing(owner, columns, room - min(len(others), room // 2))
+        growing: list[Line] = []
+        if owner is not None:
+            bars = (_BAR,) * self._scroll.depth(owner.speaker)
+            narrower = max(columns - 2 * len(bars), 1)
+            grown = owner.growing(narrower, room - min(len(others), room // 2))
+            growing = [behind(bars, row) for row in grown]
         collapsed = _collapsed(others, now, columns, room - len(growing))
-        while len(told) > _FEWEST and width(" · ".join(told)) > columns - 2:
+        while len(told) > 2 and width(" · ".join(told)) > columns - 2:
             del told[1]  # the first and the last matter most
         status = line(Span(_frame(now) + " ", "good"), Span(" · ".join(told), "faint"))
         return [*growing, *collapsed, status]
@@ -614,13 +617,6 @@ class RunView:
 
     # The tail
 
-    def _growing(self, owner: Active | None, columns: int, room: int) -> list[Line]:
-        if owner is None:
-            return []
-        depth = self._scroll.depth(owner.speaker)
-        rows = owner.growing(max(columns - 2 * depth, 1), room)
-        return [behind((_BAR,) * depth, row) for row in rows] if depth else rows
-
     def _status(self, now: float) -> Iterator[str]:
         owner, running = self._scroll.writing, self._scroll.running
         if owner is not None and owner.is_over:
@@ -722,8 +718,7 @@ def _early_end(event: ev.TurnCompleted) -> Iterator[Line]:
 
 
 def _failure(message: str, *, is_retryable: bool = False) -> str:
-    again = " (can be retried)" if is_retryable else ""
-    return f"Failed{because(message)}{again}"
+    return f"Failed{because(message)}{' (can be retried)' if is_retryable else ''}"
 
 
 def _resumed(event: ev.RunResumed, names: Iterable[str]) -> list[Line]:

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, Final, Literal, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO
 
 from rich.color import ColorSystem
 from rich.console import Console
@@ -54,7 +54,6 @@ _LOOKS: Final[dict[str, tuple[Role, ...]]] = {
 }
 _STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for role in roles}
 _RESET: Final = "\x1b[0m"
-_Settings: TypeAlias = list[Any]
 _LOCAL, _SPECIAL = 3, 6  # the indexes of the flags that ECHO is one of, and of the characters
 # Held to read and set modes: the painter and the keyboard would undo each other's changes.
 _changing_modes: Final = threading.RLock()  # a signal handler may interrupt its holder
@@ -296,7 +295,7 @@ def switch(keyboard: TextIO, mode: Literal["ECHO", "ICANON"], *, on: bool) -> bo
         return _set(keyboard, settings)
 
 
-def _settings(keyboard: TextIO) -> _Settings | None:
+def _settings(keyboard: TextIO) -> list[Any] | None:
     number = descriptor(keyboard)
     if number is None or sys.platform == "win32":  # there, a console echoes only while it is read
         return None
@@ -306,7 +305,7 @@ def _settings(keyboard: TextIO) -> _Settings | None:
         return None
 
 
-def _set(keyboard: TextIO, settings: _Settings) -> bool:
+def _set(keyboard: TextIO, settings: list[Any]) -> bool:
     if is_in_background(keyboard):
         return False
     try:

@@ -158,7 +158,9 @@ class ToolViews:
         kind: CallKind = "custom" if isinstance(arguments, str) else "function"
         call = ev.ToolCallStarted(call_id or "", 0, name, kind)
         files = self._pending.again(call_id, self._read_file)
-        events = list(_events(name, arguments))
+        events: list[ArgumentEvent] = list(_events(name, arguments))
+        if isinstance(arguments, str):
+            events = [ev.ToolArgsDelta("", name, arguments)]
         look = self._looks.get(name)
         view = self._view(call, look, files, has_title=False)
         lines = _all_lines(view, events)
@@ -191,32 +193,19 @@ def _all_lines(view: ArgumentsView, events: Iterable[ArgumentEvent]) -> list[Lin
     return view.settled() + view.finish()
 
 
-def _events(name: str, arguments: Mapping[str, Any] | str) -> Iterator[ArgumentEvent]:
-    if isinstance(arguments, str):
-        yield ev.ToolArgsDelta("", name, arguments)
-    else:
-        for key, value in arguments.items():
-            yield from _events_of(name, (_key(key),), value)
-
-
-def _events_of(name: str, path: JsonPath, value: Any) -> Iterator[ArgumentEvent]:
-    kind = kind_of(value)
-    if kind is not None:
-        yield ev.ArgumentStarted("", name, path, kind)
-    if isinstance(value, str) and value:
-        yield ev.ArgumentDelta("", name, path, value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _events_of(name, (*path, _key(key)), item)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _events_of(name, (*path, index), item)
-    yield ev.ArgumentCompleted("", name, path, value)
-
-
-def _key(key: Any) -> str:
-    """Return the name of a value; JSON has only texts, but code may have others."""
-    return key if isinstance(key, str) else repr(key)
+def _events(name: str, value: Any, path: JsonPath = ()) -> Iterator[ArgumentEvent]:
+    """Yield the events of all that is in a value."""
+    is_object = isinstance(value, Mapping)
+    items = value.items() if is_object else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        # JSON has only texts as names, but code may have others.
+        inside = (*path, repr(key) if is_object and not isinstance(key, str) else key)
+        if (kind := kind_of(item)) is not None:
+            yield ev.ArgumentStarted("", name, inside, kind)
+        if isinstance(item, str) and item:
+            yield ev.ArgumentDelta("", name, inside, item)
+        yield from _events(name, item, inside)
+        yield ev.ArgumentCompleted("", name, inside, item)
 
 
 def file_reader(root: Path) -> Callable[[str], str | None]:

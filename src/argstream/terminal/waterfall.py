@@ -19,8 +19,6 @@ from argstream.sanitise import visible_line
 from argstream.terminal._layout import cut, width
 from argstream.terminal._text import Line, Role, Span, Spans, amount, axis_label, path_name, text_of
 
-__all__ = ["Axis", "Unit", "Waterfall", "argument_name"]
-
 Unit: TypeAlias = Literal["seconds", "bytes"]
 Stretch: TypeAlias = tuple[float, float]
 _Kind: TypeAlias = Literal["call", "argument", "approval", "tool", "more"]
@@ -267,7 +265,6 @@ def _nested(calls: Iterable[Call]) -> Iterator[tuple[int, Call]]:
 
 
 def _one_row(call: Call, depth: int, waterfall: Waterfall) -> Iterator[_Row]:
-    """Yield everything about a call in one row."""
     first, *others = _call_rows(call, depth, waterfall)
     bars, later = first.bars, [bar for row in others for bar in row.bars]
     if arguments := [bar.begin for bar in later if bar.kind == "argument"]:

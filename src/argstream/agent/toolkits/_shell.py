@@ -184,7 +184,6 @@ class _Running:
         await self._read_rest()
 
     async def _terminate(self) -> None:
-        """Send SIGTERM to the process group, and SIGKILL after the grace period."""
         self._waits_for_room = False
         if not self._has_ended:
             _signal_group(self._process, signal.SIGTERM)

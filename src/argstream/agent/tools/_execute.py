@@ -13,6 +13,7 @@ from types import GeneratorType
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from argstream._asyncio import cancel_until_done, run_in_thread
 from argstream.agent.tools._streamed import TextFeed, ToolContext
@@ -182,8 +183,6 @@ def _jsonable(result: object, name: str) -> Any:
 
 
 def _json(result: object) -> bytes:
-    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
-
     try:
         return to_json(result, inf_nan_mode="strings", fallback=_plain)
     except PydanticSerializationError:  # bytes that are not UTF-8, or lone surrogates

@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from pydantic_core import core_schema
+
 from argstream._asyncio import current_loop
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.sanitise import replace_lone_surrogates
@@ -161,8 +163,6 @@ class Streamed(Generic[Text]):
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
         """Declare it as a string to pydantic, and so to the model."""
-        from pydantic_core import core_schema
-
         return core_schema.str_schema()
 
 

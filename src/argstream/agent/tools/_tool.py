@@ -38,6 +38,7 @@ from typing import (
 
 import msgspec
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from argstream.agent.tools._execute import BoundCall, execute, failure_message
 from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
@@ -502,8 +503,6 @@ def read_function(
 
 
 def _refuse_aliases(name: str, parameters: list[inspect.Parameter]) -> None:
-    from pydantic.fields import FieldInfo
-
     for one in parameters:
         for field in (*getattr(one.annotation, "__metadata__", ()), one.default):
             if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):

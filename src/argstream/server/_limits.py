@@ -89,10 +89,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_seconds: float = 30.0
     """How long an idle connection is kept, and then how long one whose response is not read."""
 
-    drain_seconds: float = 5.0
-    """At shutdown: how long viewers may take to receive the message that they should reconnect."""
     grace_seconds: float = 5.0
-    """At shutdown: how long the remaining requests may take after that."""
+    """At shutdown: how long viewers may take to leave, and the remaining requests to end."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -242,8 +242,7 @@ class _Server(uvicorn.Server):
             listener.close()
         self._let_connections_end()
         try:
-            async with asyncio.timeout(self._limits.drain_seconds):
-                await self._app.drain()
+            await self._app.drain()
         except Exception:  # the shutdown continues
             logger.exception("not all viewers could be asked to reconnect")
         self._let_connections_end()

@@ -275,7 +275,7 @@ def test_hidden_tab_closes_its_stream_and_resumes_when_shown(page: Page) -> None
         page.evaluate(HIDE)
         visitor.say("Write to Ada")
         expect(visitor.button("Stop")).to_be_visible()
-        with page.expect_response(lambda answer: "/api/conversations" in answer.url):
+        with page.expect_event("requestfailed", lambda request: "/events" in request.url):
             page.evaluate("window.hide(true)")  # the stream is closed, and the list is polled
         stage.model.let()
         expect(page).to_have_title("(1) Write to Ada – argstream")

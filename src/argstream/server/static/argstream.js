@@ -22,7 +22,7 @@
  *   ApprovalDecided, CallEvent, ArgumentEvent, TurnStarted, TurnCompleted, RunStarted, RunPaused,
  *   RunResumed, RunFailed, RunEnd, StreamFailed, TextSnapshot, ThinkingSnapshot, CallSnapshot,
  *   RunSnapshot, RunEvent, EventFrame, Frame, RunInfo, ConversationList, RunDetails, Decision,
- *   Connection, Handlers, Retrying, Starting, ClientOptions, Asking, Opening
+ *   Connection, Handlers, Retrying, Starting, ClientOptions, RequestOptions, Opening
  * } from "./types.js" */
 
 const EVENTS = { accept: "text/event-stream" };
@@ -135,7 +135,7 @@ export class Client {
     await this.#json(["conversations", conversation, "restore"], { body: {} });
   }
 
-  /** Says what is known of a run. @param {string} runId @returns {Promise<RunDetails>} */
+  /** Returns the details of a run. @param {string} runId @returns {Promise<RunDetails>} */
   async run(runId) {
     return await this.#json(["runs", runId]);
   }
@@ -146,9 +146,9 @@ export class Client {
   async *log(runId, { after } = {}) {
     const reading = new AbortController();
     const headers = { accept: "application/x-ndjson" };
-    const asking = { query: { ...WITHOUT_HISTORY, after }, headers, signal: reading.signal };
+    const options = { query: { ...WITHOUT_HISTORY, after }, headers, signal: reading.signal };
     try {
-      const response = await this.#ask(["runs", runId, "log"], asking);
+      const response = await this.#ask(["runs", runId, "log"], options);
       let rest = "";
       for await (const piece of piecesOf(response)) {
         const lines = piece.split("\n");
@@ -162,8 +162,8 @@ export class Client {
     }
   }
 
-  /** Says whether the server wants a token that it was not shown, whether it was shown the one that
-   * it wants, and which agent it serves.
+  /** Returns whether a token is needed that this client did not send, whether it is signed in, and
+   * the agent's name.
    * @returns {Promise<{ needs_token: boolean, signed_in: boolean, agent: string }>} */
   async session() {
     return await this.#json(["session"]);
@@ -174,7 +174,7 @@ export class Client {
     await this.#json(["session"], { body: { token } });
   }
 
-  /** Has it forget that. */
+  /** Has the browser delete that cookie. */
   async signOut() {
     await this.#json(["session"], { method: "DELETE" });
   }
@@ -186,14 +186,14 @@ export class Client {
     return this.#ask(["runs", runId, "events"], { query, headers, signal });
   };
 
-  /** @param {string[]} path @param {Asking} [asking] */
-  async #json(path, asking) {
-    const response = await this.#ask(path, asking);
+  /** @param {string[]} path @param {RequestOptions} [options] */
+  async #json(path, options) {
+    const response = await this.#ask(path, options);
     const text = await response.text().catch(lost);
     return text === "" ? undefined : parseJson(text);
   }
 
-  /** @param {string[]} path @param {Asking} [asking] */
+  /** @param {string[]} path @param {RequestOptions} [options] */
   async #ask(path, { method, query = {}, body, headers, signal } = {}) {
     const sent = new Headers(headers);
     if (this.#token !== undefined) sent.set("authorization", `Bearer ${this.#token}`);
@@ -332,7 +332,7 @@ export class Following {
     }
   }
 
-  /** Takes what the head of an answer says. @param {Response} response */
+  /** Reads the IDs of the run and the conversation from the headers. @param {Response} response */
   #meet({ status, headers }) {
     if (!headers.get("content-type")?.startsWith("text/event-stream")) {
       const detail = "what has answered is no server of argstream: it sent no stream of events";
@@ -1213,8 +1213,8 @@ export class EventStreamReader {
   #endedWithReturn = false;
   /** @type {string[]} */ #data = [];
 
-  /** Takes the next piece. @param {string} text
-   * @returns {string[]} The data of the events that are whole by it. */
+  /** Parses the next piece. @param {string} text
+   * @returns {string[]} The data of the events that it completes. */
   feed(text) {
     if (text === "") return [];
     /** @type {string[]} */
@@ -1247,7 +1247,7 @@ export class EventStreamReader {
   }
 }
 
-/** Gives the text of an answer as it comes. @param {Response} response */
+/** Yields the text of a response as it arrives. @param {Response} response */
 async function* piecesOf(response) {
   const reader = response.body?.getReader();
   if (!reader) return;
@@ -1260,18 +1260,18 @@ async function* piecesOf(response) {
 }
 
 // JSON with integers of any size. What JavaScript would round goes through its parser and its
-// writer as a string with a mark, unless the parser tells what was written.
+// writer as a string with a mark, unless the parser passes the source text to the reviver.
 
 const LONG_NUMBER = /\d{16}/;
 const INTEGER = /^-?\d+$/;
 const MARK = `${Math.random()} ${Math.random()} `; // nobody can know it and write it
 
-/** Takes a key, a value and, from newer engines, what was written: Node 20 does not tell that.
+/** Called with a key, a value and the source text, which Node 20 does not pass.
  * @typedef {(key: string, value: any, ...context: { source: string }[]) => any} Reviver */
 
 /** @type {Reviver} */
 const isSource = (_key, _value, context) => context?.source === "1";
-const TELLS_SOURCE = JSON.parse("1", isSource);
+const PASSES_SOURCE = JSON.parse("1", isSource);
 
 /** @type {Reviver} */
 const exact = (_key, value, context) =>
@@ -1285,7 +1285,7 @@ const withoutMark = (_key, value) =>
  * @returns {any} */
 export function parseJson(text) {
   if (!LONG_NUMBER.test(text)) return JSON.parse(text);
-  if (TELLS_SOURCE) return JSON.parse(text, exact);
+  if (PASSES_SOURCE) return JSON.parse(text, exact);
   JSON.parse(text); // which says best what is wrong with it
   let isString = false;
   const marked = text.replace(/\\.|"|-?\d[-+.\dEe]*/g, (token) => {

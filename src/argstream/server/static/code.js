@@ -35,12 +35,12 @@ export function fill(text, by) {
 }
 
 /**
- * The rows of a view, which are made in steps. `step` returns false when there are no more for now;
- * `finish` then shows what may still grow.
+ * Makes the rows of a view, in steps. `step` returns false when there are no more for now; `finish`
+ * then shows what may still grow. `digits`: of the largest line number; `left`: characters that
+ * have no row yet; `rest`: the total size if rows are hidden, else empty.
  * @typedef {{ rows: RowList, digits: number, left: number, rest: string,
  *   counts?: { added: number, removed: number }, step: (isExpanded: boolean) => boolean,
- *   finish: () => void }} Source `digits` of the largest line number, `left`: characters without a
- *   row, `rest`: the size of all if rows are left out
+ *   finish: () => void }} RowSource
  */
 
 /** A toolbar, a box with rows, and a button that shows the rest of them. */
@@ -84,7 +84,7 @@ export class View {
   isPainted = true;
   isExpanded = false;
   meta = make("span", { class: "meta" });
-  /** @type {Source | null} */ source = null;
+  /** @type {RowSource | null} */ source = null;
   #onPainting;
   #title = make("span", { class: "title" });
   #more;
@@ -116,7 +116,7 @@ export class View {
   }
 
   /** Shows in the next frames what has changed.
-   * @param {Source} source @param {string} text @param {string | null} language */
+   * @param {RowSource} source @param {string} text @param {string | null} language */
   change(source, text, language) {
     this.source = source;
     this.text = text;
@@ -146,7 +146,7 @@ export class View {
     return false;
   };
 
-  /** Shows the rows, which may be new ones. @param {Source} source */
+  /** Shows the rows, which may be new ones. @param {RowSource} source */
   #place({ rows: { element }, digits, counts, rest }) {
     if (element.parentNode !== this.box) this.box.replaceChildren(element);
     if (digits > 3) this.box.style.setProperty("--digits", String(digits));
@@ -165,7 +165,7 @@ export class View {
     this.#refresh();
   }
 
-  /** Shows all of it over the whole page, or no more. Escape closes it too. */
+  /** Toggles full screen. Escape closes it too. */
   #enlarge() {
     if (this.element.popover) {
       this.element.hidePopover();
@@ -300,14 +300,15 @@ export class DiffView extends View {
     const given = [before, after, isBeforeDone, isAfterDone, language, mode];
     if (given.every((one, at) => one === this.#given[at])) return;
     this.#given = given;
-    const page = this.source instanceof Page && language === this.language ? this.source : null;
+    const { source } = this;
+    const known = source instanceof EditRows && language === this.language ? source : null;
     // A few lines that were painted stay, so that nothing below them moves.
-    if (mode === "preview" && !(page && new LineCount().of(before) <= SHORT)) {
+    if (mode === "preview" && !(known && new LineCount().of(before) <= SHORT)) {
       this.change(new Hunks(before, after, language, this.texts), after, language);
       return;
     }
-    const next = page?.mayBecome(before, isBeforeDone, after, isAfterDone)
-      ? page : new Page(language, this.texts);
+    const next = known?.mayBecome(before, isBeforeDone, after, isAfterDone)
+      ? known : new EditRows(language, this.texts);
     next.grow(before, isBeforeDone, after, isAfterDone);
     this.change(next, after, language);
   }
@@ -394,8 +395,8 @@ class Hunks {
   }
 }
 
-/** Leaves out the unchanged lines that are far from any change: their steps are hidden, since a
- * highlighter needs them. @param {LineChange[]} changes @param {typeof codeTexts} texts */
+/** Hides unchanged lines far from any change. Their steps stay in the list, because the highlighter
+ * needs their text. @param {LineChange[]} changes @param {typeof codeTexts} texts */
 function hunks(changes, texts) {
   const marks = wordMarks(changes);
   const isNear = changes.map(() => false);
@@ -642,7 +643,7 @@ function partOf(name, text) {
  * The old text is shown first. As the new one arrives, old lines become unchanged or removed where
  * they stand, and new lines are put between them. A line that is shown never goes away, except that
  * a new line is merged with the old one that it turns out to equal. */
-class Page {
+class EditRows {
   /** @param {string | null} language @param {typeof codeTexts} texts */
   constructor(language, texts) {
     this.#texts = texts;
@@ -968,10 +969,11 @@ function withMarks(tokens, ranges) {
 
 // Line diff. Equal lines at both ends are set aside. Between them, the longest sequence of pairs of
 // equal lines is looked for (Hunt and Szymanski), if there are not too many pairs. Else, lines that
-// occur once in each text divide the work (patience diff). Without such lines, all counts as
-// replaced, and the result is rough. So the time is bounded, and a diff always contains both texts.
+// occur once in each text divide the work (patience diff). If there are none, the whole section
+// counts as replaced, and the result is rough. So the time is bounded, and a diff always contains
+// both texts.
 
-const MOST_PAIRS = 1_000_000; // that are looked at, for all of a comparison
+const MOST_PAIRS = 1_000_000; // compared at most, in one diff
 
 /** Compares two texts, given as lines.
  * @param {readonly string[]} before @param {readonly string[]} after
@@ -1034,7 +1036,7 @@ function matches(before, after) {
   return { found, isRough };
 }
 
-/** Returns as many pairs as have the same order in both texts.
+/** Returns the longest sequence of pairs that are in order in both texts.
  * @param {readonly string[]} lines @param {number} from the place of the first one
  * @param {Map<string, number[]>} partners their places in the other text @returns {Pair[]} */
 function longestSequence(lines, from, partners) {
@@ -1076,7 +1078,7 @@ function placesOf(lines, from, to) {
 
 const WINDOW = 300; // old lines that are searched for a new one
 const MOST_HELD = 300;
-const PROOF = 25; // lines; for so many that a meeting is away, one more line must be equal
+const PROOF = 25; // a match needs one more equal line for every PROOF lines that it is ahead
 const TRIED = 10; // places of a line that occurs often
 const SAYS_LITTLE = new Set(
   "begin break continue do done else else: end endif fi finally: pass return return; then try try:"
@@ -1098,7 +1100,7 @@ export class StreamingDiff {
   #at = 0; // how many old lines are settled
   #places;
 
-  /** Takes the next new line, and returns what is certain now.
+  /** Adds the next new line. Returns the changes that are now certain.
    * @param {string} line @returns {LineChange[]} */
   add(line) {
     if (this.held.length === 0) {
@@ -1226,7 +1228,7 @@ class Highlighter {
   /** @type {State} */ #state = null;
   #isStart = true;
 
-  /** Takes the next row, which is complete.
+  /** Returns the tokens of the next row, which is complete.
    * @param {string} text @param {boolean} endsLine @returns {Token[]} */
   take(text, endsLine) {
     const [tokens, state] = this.#tokenize(text);
@@ -1254,8 +1256,8 @@ export function highlighterFor(language) {
   return new Highlighter(grammars.get(language ?? ""));
 }
 
-// Grammars. There is one tokenizer: languages differ in their spans, which are comments, strings
-// and whatever else can be told by its first characters, and in their words.
+// Grammars. There is one tokenizer. Languages differ in their words and in their spans: comments,
+// strings, and anything else recognised by its first characters.
 
 /** @type {Span} */
 const number = {

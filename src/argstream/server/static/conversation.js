@@ -53,7 +53,7 @@ export class Conversation {
   #options;
   #scrolling = new Scrolling();
   #element = part("conversation", HTMLElement);
-  #showPending = makeApprovalBar(() => this.goToAsking());
+  #showPending = makeApprovalBar(() => this.goToPending());
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
@@ -69,8 +69,8 @@ export class Conversation {
   }
 
   /** The number of calls that wait for a decision. */
-  get asking() {
-    return this.#sections.reduce((sum, section) => sum + section.asking, 0);
+  get pendingCount() {
+    return this.#sections.reduce((sum, section) => sum + section.pendingCount, 0);
   }
 
   /** Whether the arguments of a call were edited, and the edits were not sent. */
@@ -191,7 +191,7 @@ export class Conversation {
 
   /** Move the focus to the next pending call, after the one that has it.
    * @returns {boolean} false if there is none */
-  goToAsking() {
+  goToPending() {
     const pending = this.#pending;
     const at = pending.findIndex(({ element }) => element.matches(":focus-within"));
     const next = pending[(at + 1) % pending.length];
@@ -200,7 +200,7 @@ export class Conversation {
 
   get #pending() {
     return this.#sections.flatMap((section) =>
-      section.askingElements.map((element) => ({ section, element })),
+      section.pendingElements.map((element) => ({ section, element })),
     );
   }
 
@@ -368,7 +368,7 @@ function makeApprovalBar(onReview) {
   const place = () => {
     const count = pending.filter(({ element }) => unseen.has(element)).length;
     bar.hidden = count === 0;
-    main.classList.toggle("is-asking", count < pending.length);
+    main.classList.toggle("is-pending", count < pending.length);
   };
   /** @param {IntersectionObserverEntry[]} entries */
   const look = (entries) => {
@@ -511,8 +511,8 @@ export class RunSection {
   }
 
   element = make("article", { class: "run", tabindex: -1 });
-  /** How many calls wait for a decision. */
-  asking = 0;
+  /** The number of calls that wait for a decision. */
+  pendingCount = 0;
   /** Whether it was deleted elsewhere. */
   isLost = false;
   /** Resolved when something of it is painted, or nothing can be.
@@ -557,7 +557,7 @@ export class RunSection {
     this.#setUndriven(status === "running" && !is_driven);
     if (!document.hidden) return; // its stream knows more
     this.status = status;
-    this.asking = pending;
+    this.pendingCount = pending;
     this.#options.onState();
   }
 
@@ -652,8 +652,8 @@ export class RunSection {
   }
 
   /** The elements of the calls that wait for a decision. */
-  get askingElements() {
-    return this.isOver ? [] : this.#view.asking;
+  get pendingElements() {
+    return this.isOver ? [] : this.#view.pendingElements;
   }
 
   /** @param {boolean} isNewest only the newest run can be retried, and its message edited */
@@ -876,11 +876,11 @@ export class RunSection {
     }
     const wasOver = this.isOver;
     this.status = run.status;
-    this.asking = calls.length;
+    this.pendingCount = calls.length;
     if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
     // Cards are painted later than their calls are known.
     const ids = calls.map((call) => call.callId).join(" ");
-    const state = `${this.status} ${ids} ${this.askingElements.length}`;
+    const state = `${this.status} ${ids} ${this.pendingElements.length}`;
     if (state !== this.#state) this.#options.onState();
     this.#state = state;
   }
@@ -1105,7 +1105,7 @@ export class RunView {
   #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
-  /** Of sub-agents, by their calls, and of the agent.
+  /** The container of each sub-agent, by its call; `undefined` is the agent itself.
    * @type {Map<ToolCallElement | undefined, Container>} */
   #containers = new Map();
   /** Blocks that are new, or have changed. @type {Set<Block>} */
@@ -1130,8 +1130,8 @@ export class RunView {
     return true;
   }
 
-  /** The calls that wait for a decision. */
-  get asking() {
+  /** The elements of the calls that wait for a decision. */
+  get pendingElements() {
     const calls = this.element.querySelectorAll('tool-call[state="pending"]');
     return /** @type {ToolCallElement[]} */ ([...calls]);
   }
@@ -1338,7 +1338,8 @@ function groupWords(calls) {
   return parts.filter((words) => words !== "").join(" · ");
 }
 
-/** Tell why a text was interrupted, and is repeated, if it was.
+/** If a text was interrupted and retried, adds a note with the cause. Always returns true, for use
+ * in `&&`.
  * @param {HTMLElement} element @param {Run} run @param {Words} block */
 function showLost(element, { breaks }, { isLost, lastTextAt }) {
   if (!isLost || element.classList.contains("is-lost")) return true;

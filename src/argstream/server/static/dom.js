@@ -331,8 +331,8 @@ function makeItem({ label, act, isDanger = false }, menu) {
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
 
-/** Returns for how many seconds a call was in its state before it was seen here, as far as is known;
- * null if it was not. @param {Call} call */
+/** Returns how many seconds a call had been in its state at the time of its snapshot, at least;
+ * null if it entered the state later, or was in no snapshot. @param {Call} call */
 function secondsBefore({ state, snapshotAt, startedAt, executedAt, requestedAt }) {
   if (snapshotAt === null) return null;
   const time = state === "running" ? executedAt.at(-1) : state === "pending" ? requestedAt : null;
@@ -340,8 +340,8 @@ function secondsBefore({ state, snapshotAt, startedAt, executedAt, requestedAt }
   return since <= snapshotAt ? snapshotAt - since : null;
 }
 
-/** Returns whether a call was in its state before it was seen here, so that the server's clock is
- * needed to know for how long. @param {Call} call */
+/** Returns whether a call was in its state before it was seen here. Then only the server's clock
+ * shows for how long. @param {Call} call */
 export function wasInState(call) {
   return secondsBefore(call) !== null;
 }
@@ -390,7 +390,7 @@ const runs = new RegExp(
   `((?:[${NUMBERS}]\\p{M}*)+|${LETTER}(?:${LETTER}|\\p{M}|[ ]+(?=${LETTER}))*)`, "u",
 );
 
-/** Returns what to append for a text that is visible already.
+/** Returns what to append for a text that `visible()` has escaped.
  * @param {string} text @returns {(string | Node)[]} */
 export function inOrder(text) {
   return text.split(runs).map((piece, at) => {
@@ -401,13 +401,13 @@ export function inOrder(text) {
   });
 }
 
-/** Returns one node for a text that is visible already. @param {string} text @returns {Node} */
+/** Returns a node for a text that `visible()` has escaped. @param {string} text @returns {Node} */
 export function inOneNode(text) {
   if (!some.test(text)) return document.createTextNode(text);
   return setInOrder(document.createElement("span"), text);
 }
 
-/** Shows a text that is visible already, unless it is shown.
+/** Shows text that `visible()` has escaped. Does nothing if it is already shown.
  * @template {Element} Kind @param {Kind} element @param {string} text */
 export function setInOrder(element, text) {
   if (element.textContent !== text) element.replaceChildren(...inOrder(text));
@@ -525,13 +525,13 @@ export function duration(seconds) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
 }
 
-/** Returns when something was, since the run began. @param {number} seconds @param {number} digits
- * @param {number} [longest] of the times it stands among, which are written alike */
+/** Formats a time since the start of the run. @param {number} seconds @param {number} digits
+ * @param {number} [longest] the largest of the times shown with it, which get the same format */
 export function moment(seconds, digits, longest = seconds) {
   return longest < CLOCK_FROM ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 
-/** Writes a time as a clock does: minutes and seconds, and hours if there are any.
+/** Formats a time like a clock: "1:02", or "1:02:03" from one hour.
  * @param {number} time in seconds @param {number} [digits] of a second @returns {string} */
 export function clock(time, digits = 0) {
   const whole = Number(time.toFixed(digits));
@@ -636,7 +636,7 @@ export class TailFollower {
   #element;
   #top = 0;
 
-  /** Tells that there is more; the area scrolls at the end of the frame's work. */
+  /** Scrolls to the new end, at the end of the frame's work, while the end is followed. */
   grown() {
     if (this.isFollowing) afterPainting(this.#toEnd);
   }
@@ -700,8 +700,8 @@ export class Chunks {
   #volume;
   /** @type {HTMLElement | null} */
   #complete = null; // the chunk before the last
-  /** How many lines chunks that may be skipped take, and volumes for these. */
-  /** @type {WeakMap<HTMLElement, number>} */
+  /** The lines of each chunk that the layout may skip, and their sum for each volume.
+   * @type {WeakMap<HTMLElement, number>} */
   #lines = new WeakMap();
 
   /** Adds an element at the end, in a further chunk if the last one is full. Returns the chunk that
@@ -786,7 +786,7 @@ export class BlockChunks extends Chunks {
     return super.append(child, (this.#lines.get(this.last) ?? 0) >= HIGH);
   }
 
-  /** Tells that the last chunk has become higher. @param {number} lines */
+  /** Adds to the estimated height of the last chunk. @param {number} lines */
   weigh(lines) {
     this.#lines.set(this.last, (this.#lines.get(this.last) ?? 0) + lines);
   }

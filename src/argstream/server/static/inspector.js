@@ -35,10 +35,11 @@ export class Inspector {
   #run = new TimedRun();
   /** The seq of the last live frame. */
   #live;
-  /** Live frames that arrived since the log began to be read; null once it was.
+  /** Live frames to apply once the log is read; null if they can be applied at once.
    * @type {Frame[] | null} */
   #early = null;
-  /** Whether the log was read once. Part of it is not drawn: what is expanded depends on all calls. */
+  /** Whether the log was read once. Nothing is drawn before: what is expanded depends on all calls.
+   */
   #isRead = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #isNarrow = matchMedia("(width < 1024px)");
@@ -244,7 +245,7 @@ export class TimedRun extends Run {
   frames = [];
   /** The blocks of a turn, or of the sub-agent of a call. @type {Map<Timed, Block[]>} */
   #inside = new Map();
-  /** A turn in progress whose start is not reported: not every agent does that.
+  /** A turn in progress without `TurnStarted`, which some agents do not report.
    * @type {TurnTimes | null} */
   #unreported = null;
   /** @type {number | null} */ #origin = null;
@@ -987,7 +988,7 @@ export class TimeAxis {
   /** @param {Iterable<Stretch>} busy when something happened
    * @param {Stretch | null} [within] draw only this time */
   constructor(busy, within = null) {
-    const stretches = clipped(drawn(busy), within);
+    const stretches = clipped(withShortGaps(busy), within);
     this.begin = stretches[0]?.begin ?? 0;
     this.end = stretches.at(-1)?.end ?? 0;
     const count = stretches.length - 1;
@@ -1060,8 +1061,8 @@ function totalOf(stretches) {
   return stretches.reduce((sum, { begin, end }) => sum + end - begin, 0);
 }
 
-/** Add to busy stretches what lies between, unless it is long. @param {Iterable<Stretch>} busy */
-function drawn(busy) {
+/** Joins busy stretches across short gaps. @param {Iterable<Stretch>} busy */
+function withShortGaps(busy) {
   const stretches = joined([...busy].sort((one, other) => one.begin - other.begin), 0);
   const length = totalOf(stretches);
   const longest = length > 0 ? Math.max(LEAST_CUT, CUT_BEYOND * length) : Infinity;

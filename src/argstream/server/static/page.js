@@ -213,18 +213,18 @@ class Page {
 
   /** Show the state of the open conversation wherever it is shown. */
   #render() {
-    const { id, section, isRunning, asking } = this.#conversation;
+    const { id, section, isRunning, pendingCount: pending } = this.#conversation;
     const run = section?.runId ?? "";
     const status = /** @type {RunStatus} */ (section?.status ?? "");
-    const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
+    const shown = pending > 0 ? "paused" : isRunning ? "running" : status;
     const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
-    document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
+    document.title = `${pending > 0 ? `(${pending}) ` : ""}${title} – argstream`;
     const isLost = this.#isLost;
     const state = isLost && shown === "running" ? "disconnected" : shown;
     this.#header.show({ title, model: this.#server.model, status: state, section });
     document.body.classList.toggle("is-disconnected", isLost);
-    this.#sidebar.showOpen({ id, run, status: shown, pending: asking });
-    this.#composer.show({ run, status, isRunning, pending: asking, isLost });
+    this.#sidebar.showOpen({ id, run, status: shown, pending });
+    this.#composer.show({ run, status, isRunning, pending, isLost });
   }
 
   /** @returns {MenuItem[]} the items of the menu in the header */
@@ -304,7 +304,7 @@ class Page {
     if (altKey && !ctrlKey && !metaKey && code === "KeyA") {
       // By the place of the key: with Alt, some keyboards write another letter.
       this.#drawer.close();
-      if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
+      if (!this.#conversation.goToPending()) this.#say("No approvals pending.");
     } else if ((IS_MAC ? metaKey : ctrlKey) && !altKey && key.toLowerCase() === "k") {
       part("new", HTMLAnchorElement).click();
     } else if (ctrlKey || metaKey || altKey || isForOthers(event)) {
@@ -952,12 +952,13 @@ function makeToast(say) {
   };
 }
 
-const SHORT_BREAK = 700; // milliseconds of a break that is not worth a message
-const BACK = 2000; // milliseconds for which it says that the connection is back
+const SHORT_BREAK = 700; // milliseconds; shorter breaks are not shown
+const BACK = 2000; // milliseconds that "Reconnected." is shown
 
-/** Say that the connection is lost and when it is tried again. The user can try at once.
+/** Makes the bar that shows a lost connection and the time of the next attempt. Its button retries
+ * at once.
  * @param {Say} say @param {(isLost: boolean) => void} onChange it is lost or back
- * @returns {(connection: Pick<Connection, "state" | "retryIn">) => void} takes its state */
+ * @returns {(connection: Pick<Connection, "state" | "retryIn">) => void} updates the bar */
 function makeConnectionBar(say, onChange) {
   const element = part("connection", HTMLElement);
   const words = part("connection-words", HTMLElement);
@@ -999,7 +1000,7 @@ function makeConnectionBar(say, onChange) {
       retryAt = null;
     } else if (state === "waiting") {
       if (retryAt === null) since = now;
-      // Several parts of the page may wait: the next one tells whether the server is back.
+      // Several parts of the page retry; show the earliest attempt.
       const [at, next] = [now + (retryIn ?? 0) * 1000, retryAt ?? 0];
       retryAt = next > now ? Math.min(next, at) : at;
       ticking ??= setInterval(show, 250);

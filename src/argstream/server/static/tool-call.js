@@ -126,7 +126,8 @@ const LIVE_LINES = 20; // lines from which a text that grows is scrolled in its 
 
 /** A user has decided on a call. It does not bubble, because calls contain calls. */
 export class DecisionEvent extends Event {
-  /** What becomes of the decision, or null. @type {Promise<unknown> | null} */
+  /** The result of sending the decision; null until `respondWith` is called.
+   * @type {Promise<unknown> | null} */
   answer = null;
 
   /** @param {Record<string, Decision>} decisions as `Client.decide` takes them */
@@ -135,8 +136,8 @@ export class DecisionEvent extends Event {
     this.decisions = decisions;
   }
 
-  /** Sets what becomes of the decision. The element is busy until the promise settles, and shows
-   * the message if it is rejected. @param {Promise<unknown>} answer */
+  /** Sets the result of sending the decision. The element is busy until the promise settles, and
+   * shows the message if it is rejected. @param {Promise<unknown>} answer */
   respondWith(answer) {
     if (this.answer) throw new DOMException("this call was already decided", "InvalidStateError");
     this.answer = Promise.resolve(answer);
@@ -151,7 +152,7 @@ export class ToolCallElement extends HTMLElement {
   /** @type {Texts} */ #texts = texts;
   /** @type {Partial<Texts>} */ #labels = {};
   #head = new Header();
-  /** For what a sub-agent does. The page can style and find it; here its calls are counted. */
+  /** Holds the blocks of a sub-agent. They stay in the light DOM, so the page can style them. */
   #slot = make("slot");
   #inner = make("div", { class: "inner", hidden: true }, this.#slot);
   /** The call whose sub-agent has made this one. @type {ToolCallElement | null} */
@@ -715,11 +716,11 @@ function textOfResult(result) {
 const NOTE_TIME = 4000; // milliseconds for which the reason of an ignored click is shown
 
 /**
- * What the element does for its approval: it puts the editor in place of the arguments, and returns
- * how much of the request is painted, from 0 to 1, and how much there is, if it is more than fits
- * on the screen.
+ * What the element does for its approval. `place` shows the editor instead of the arguments.
+ * `progress` returns how much of the request is painted, from 0 to 1. `size` returns the size of a
+ * request that is higher than the screen, else "".
  * @typedef {{ place: (editor: Editor | null) => void, progress: () => number, size: () => string
- *   }} Asker
+ *   }} ApprovalCallbacks
  */
 
 /** The footer of a call that needs approval. */
@@ -727,7 +728,7 @@ class Approval {
   #host;
   #call;
   #texts;
-  #asker;
+  #callbacks;
   #left = make("span", { class: "left" });
   #size = make("span", { class: "note", id: "size" });
   #state = make("span", { class: "note", id: "editing" });
@@ -749,13 +750,13 @@ class Approval {
 
   /** @param {ToolCallElement} host @param {Call} call
    * @param {ApprovalRequested} request that is decided on
-   * @param {Texts} texts @param {Asker} asker */
-  constructor(host, call, request, texts, asker) {
+   * @param {Texts} texts @param {ApprovalCallbacks} callbacks */
+  constructor(host, call, request, texts, callbacks) {
     this.#host = host;
     this.#call = call;
     this.request = request;
     this.#texts = texts;
-    this.#asker = asker;
+    this.#callbacks = callbacks;
     this.#no = button(texts.deny, "no", () => this.#deny());
     this.#change = button(texts.edit, "", () => this.#edit());
     this.#ways = this.#makeWays();
@@ -833,7 +834,7 @@ class Approval {
   /** Measures the card, and shows the result in the next frame. */
   #measure = () => {
     if (!this.element.isConnected) return;
-    const words = this.#editor ? "" : this.#asker.size();
+    const words = this.#editor ? "" : this.#callbacks.size();
     paint(() => {
       if (this.#isPainted()) setText(this.#size, words);
       return true;
@@ -842,7 +843,7 @@ class Approval {
 
   /** Returns whether all is painted, and shows the progress until then if it takes a while. */
   #isPainted() {
-    const progress = this.#asker.progress();
+    const progress = this.#callbacks.progress();
     if (progress === 1) return true;
     if (secondsInState(this.#call) > 0.5) {
       const percent = String(Math.min(99, Math.floor(100 * progress)));
@@ -863,9 +864,9 @@ class Approval {
 
   #mayApprove = () => this.#isPainted() && (this.#editor?.canApprove ?? true);
 
-  /** Tells why a click did not count. @param {boolean} hasMoved */
+  /** Shows why a click did not count. @param {boolean} hasMoved */
   #refuse(hasMoved) {
-    if (this.#host.stale) return; // the note tells that all the time
+    if (this.#host.stale) return; // the note shows that until the connection is back
     const { moved, tooEarly, nothingToApprove, fixFirst } = this.#texts;
     const isWrong = this.#editor?.read() === null;
     const isSame = this.#editor?.isChanged === false;
@@ -933,7 +934,7 @@ class Approval {
     this.#editor = editor;
     setText(this.#size, ""); // what there was to review is now in the fields
     this.#offer();
-    this.#asker.place(editor);
+    this.#callbacks.place(editor);
     editor.focus();
   }
 
@@ -941,7 +942,7 @@ class Approval {
   #back() {
     const wasEditing = this.#editor !== null;
     if (this.#busy !== "no" || (!wasEditing && this.#row.hidden)) return false;
-    if (wasEditing) this.#asker.place(null);
+    if (wasEditing) this.#callbacks.place(null);
     this.#editor = null;
     setText(this.#state, "");
     this.#offer();
@@ -1317,7 +1318,7 @@ class Editor {
     this.#asJson.ariaDisabled = isHeld ? "true" : null;
   }
 
-  /** Tells that there is nothing to decide any more. What was typed can be read until it is
+  /** Makes it read-only once the call needs no decision. What was typed can be read until it is
    * dismissed. @param {string} words @param {() => void} dismiss */
   retire(words, dismiss) {
     this.hold(true);
@@ -1535,7 +1536,7 @@ class ChangesView {
 }
 
 // What an argument is, by its name and its tool's name. The names are those of
-// argstream/terminal/_arguments.py. A wrong guess only changes how something is shown.
+// argstream/terminal/tool_views.py. A wrong guess only changes how something is shown.
 
 /** @type {Surroundings} */
 const NOWHERE = { file: null, language: null, isOnlyText: false, mode: "preview" };

@@ -215,13 +215,13 @@ export interface Starting {
 export interface ClientOptions {
   /** Where the server is; by default, above the folder of this file. */
   base?: string | URL;
-  /** What the server wants to be shown. */
+  /** The access token. */
   token?: string;
   fetch?: typeof fetch;
   retry?: Retrying;
 }
-/** What a request is made of. */
-export type Asking = { method?: string, query?: Record<string, string | number | undefined>,
+/** The parts of a request. */
+export type RequestOptions = { method?: string, query?: Record<string, string | number | undefined>,
   body?: JsonValue | object, headers?: Record<string, string>, signal?: AbortSignal };
 /** Opens a stream of a run: of its beginning, or after what is known of it. */
 export type Opening = (following: Following, signal: AbortSignal) => Promise<Response>;
@@ -257,12 +257,12 @@ export interface Row {
   endsLine: boolean;
 }
 export type LineChange = { kind: "same" | "removed" | "added", text: string };
-/** What is open at the end of a row; null if nothing is. A `block` has whole lines: it returns the
- * kind of each, which is "string" unless it is the last one, or null if the block ended before. */
+/** What is open at the end of a row; null if nothing is. `block` returns the kind of each following
+ * line: "string", or another kind for its last line; null after its end. */
 export type State = { span?: Span | undefined, isEscaped?: boolean | undefined, block?: Lines }
   | null;
 export type Lines = (line: string) => string | null;
-/** A comment, a string, or what else its first characters tell. */
+/** A comment, a string, or anything else recognised by its first characters. */
 export interface Span {
   kind: string;
   /** A regular expression without groups: for all of it, or for its beginning */
@@ -284,7 +284,7 @@ export interface Rules {
   ignoresCase?: boolean;
   /** Whether numbers and words have no meaning */
   isProse?: boolean;
-  /** The block that begins behind a line, if one does */
+  /** Returns the block that starts after this line, if any */
   block?: (tokens: Token[]) => Lines | null;
 }
 

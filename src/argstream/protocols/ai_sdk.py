@@ -142,10 +142,10 @@ class _ShownCall(Struct, eq=False):
 class _MessageWriter:
     """Writes changes as parts of a message. It keeps only what its own output has open.
 
-    Between a pause and the next stream, nothing is written. In an observed run blocks may change
-    meanwhile, and the next stream has the rest of them. Calls can be repeated, because a client
-    replaces them. A text cannot. So a replay for a client that connects during the pause has no
-    more of the texts than was ``written`` (``limits``).
+    Nothing is written between a pause and the next stream. The blocks of an observed run may change
+    during the pause. The next stream has these changes. It can repeat calls, because a client
+    replaces them. It cannot repeat text. So a client that connects during the pause gets only the
+    text that was written before: ``limits`` is ``written`` of the writer for the others.
     """
 
     def __init__(self, encoder: AiSdkEncoder, limits: Mapping[str, int] | None = None) -> None:
@@ -247,9 +247,9 @@ class _MessageWriter:
                     self._add_call(block)
 
     def _pause(self) -> Iterator[Json]:
-        """End the stream. A client answers when all calls of the step have an answer or a result.
+        """End the stream. A client answers when all calls of the step have a decision or a result.
 
-        So the other open calls get a placeholder. The next stream repeats them.
+        So the other open calls get a placeholder as the result. The next stream repeats them.
         """
         for shown in self._calls.values():
             if not shown.call.is_pending:
@@ -596,10 +596,8 @@ def _decisions_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> 
             if approval.approved:
                 decisions[approval.id] = Approve(arguments=edit, digest=approval.id, reason=reason)
             elif edit is not None:
-                raise UsageError(
-                    f"edits has arguments for the denied request {approval.id!r}. "
-                    "Remove them, or approve the request"
-                )
+                problem = f"edits has arguments for the denied request {approval.id!r}"
+                raise UsageError(f"{problem}. Remove them, or approve the request")
             else:
                 decisions[approval.id] = Deny(reason)
     if not decisions:

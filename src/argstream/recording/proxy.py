@@ -358,8 +358,7 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
         return _error(505, "this proxy needs HTTP/1.1")  # 1.0 cannot tell a cut body from a whole
     if "websocket" in request.headers.get("upgrade", "").lower():
         return _error(501, "this proxy does not support WebSockets")
-    host = request.headers.get("host", "")
-    if not _LOOPBACK.fullmatch(host):
+    if not _LOOPBACK.fullmatch(host := request.headers.get("host", "")):
         return _error(403, f"the Host must be localhost, 127.0.0.1 or [::1], not {host!r}")
     if has_page and not _LOOPBACK.fullmatch(re.sub("^https?://", "", ",".join(origins))):
         page = "the request comes from a web page that is not served from this machine"

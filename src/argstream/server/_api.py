@@ -368,9 +368,8 @@ def _listed(row: ConversationInfo, newest: RunInfo) -> dict[str, object]:
 def _approval(decision: _Decision) -> Approval:
     if decision.decision == "deny":
         if decision.arguments is not None or decision.always != "call":
-            raise UsageError(
-                'a denial cannot have "arguments" or "always". Remove them, or approve the call'
-            )
+            problem = 'a denial cannot have "arguments" or "always"'
+            raise UsageError(f"{problem}. Remove them, or approve the call")
         return Deny(decision.reason)
     return Approve(
         arguments=decision.arguments,

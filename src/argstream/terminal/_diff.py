@@ -34,7 +34,7 @@ MAX_HELD: Final = 300
 _MAX_PAIRS: Final = 40_000  # of lines that are compared between two meetings
 _PROOF: Final = 25  # per this many lines that a match is ahead, one more line must be equal
 _TRIED: Final = 10  # places of a line that occurs again and again
-_LARGE: Final = 7  # changes of this many lines ignore lone matches of trivial lines: a bracket
+_LARGE: Final = 7  # changes of this many lines ignore lone matches of trivial lines (a bracket)
 _TRIVIAL: Final = words(
     "begin break continue do done else else: end endif fi finally: pass return return; then try "
     "try:"

@@ -39,7 +39,7 @@ class Notifier:
                 one.set_result(None)
 
     def wait(self) -> "asyncio.Future[None]":
-        """Return what is done with the next notification."""
+        """Return a future that the next ``notify`` completes."""
         # Finding the loop again would cost a system call in Python 3.11.
         self._loop = self._loop or asyncio.get_running_loop()
         waiting: asyncio.Future[None] = self._loop.create_future()

@@ -1,4 +1,4 @@
-"""Which servers a TLS connection trusts, for models over HTTP and the recording proxy."""
+"""The certificates that TLS connections trust, for models over HTTP and the recording proxy."""
 
 import os
 import platform
@@ -19,11 +19,11 @@ _FILES: Final = (
 
 
 def load_certificates() -> ssl.SSLContext:
-    """Load the certificates of the system, or those that variables of the environment name."""
+    """Load the certificates of the system, or those that environment variables name."""
     try:
         context = _load_certificates()
     except OSError as error:  # includes ssl.SSLError
-        names = variables_set(_VARIABLES)
+        names = names_of_set_variables(_VARIABLES)
         raise UsageError(f"{names}: certificates cannot be loaded: {error}") from None
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -46,8 +46,7 @@ def _load_certificates() -> ssl.SSLContext:
     return context
 
 
-def variables_set(variables: tuple[str, ...]) -> str:
-    """Return those of these variables that are set, for messages."""
+def names_of_set_variables(variables: tuple[str, ...]) -> str:
     spellings = [spelling for name in variables for spelling in (name, name.lower())]
     found = [f"${name}" for name in spellings if os.environ.get(name)]
     return ", ".join(found) or "the settings of this machine"

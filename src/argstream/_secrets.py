@@ -35,7 +35,7 @@ _ESCAPE: Final = re.compile(
 )
 _CUT_ESCAPE: Final = re.compile(rb"(?:\\{1,8}(?:u[0-9A-Fa-f]{0,3})?|\\{0,8}%[0-9A-Fa-f]?)\Z")
 _MAX_CUT_ESCAPE: Final = 12
-# What an escape that is none takes from a secret: "%ab" if a "%" is before a secret with "ab".
+# The edges of a secret that text beside it can turn into an escape: the "ab" in "%ab…".
 _EDGES: Final = re.compile(rb"\Au?[0-9A-Fa-f]{1,4}|%[0-9A-Fa-f]?\Z")
 # Names of headers, parameters and variables with secrets: "authorization", but not "author"; "sig",
 # but not "design"; "password", but not "passive".
@@ -339,7 +339,7 @@ class _Search:
             else:
                 self._whole.update(new)
         self.all = b"".join(_SEPARATOR + spelling for spelling in spellings)
-        # Without parts: a match if data without escapes contain a secret.
+        # Finds whole secrets in data whose escapes are decoded. None if parts are searched, too.
         self.has_secret = None if by_parts else _pattern(sorted(self._whole)).search
 
     def _add_parts(self, spelling: bytes, shortest: int) -> None:
@@ -385,7 +385,7 @@ class _Search:
 
 
 def _pattern(spellings: list[bytes]) -> re.Pattern[bytes]:
-    """Return a pattern for the spellings from a byte on, for which ``re`` looks with memchr."""
+    """Return a pattern that starts at a byte of all spellings, which ``re`` finds with memchr."""
     common = set.intersection(*map(set, spellings)) if spellings else set()
     first = bytes(sorted(common)[:1])  # a digit, if all contain one
     rests = (re.escape(one[one.index(first) + len(first) :]) for one in spellings)
@@ -402,7 +402,7 @@ def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int
 
 
 def _without_escapes(data: bytes) -> tuple[bytes, Sequence[int]]:
-    """Return data with the characters that are escaped in it, and the place of each byte."""
+    """Decode the escapes. Also return the offset in ``data`` of each decoded byte."""
     if _PERCENT not in data and _BACKSLASH not in data:
         return data, range(len(data) + 1)
     pieces, places, done = list[bytes](), list[int](), 0
@@ -417,7 +417,7 @@ def _without_escapes(data: bytes) -> tuple[bytes, Sequence[int]]:
 
 
 def _character(escape: re.Match[bytes]) -> bytes:
-    """Return the character, but nothing for a backslash. So all of them are ignored."""
+    """Decode an escape. A backslash becomes empty, so backslashes never affect the search."""
     if escape[4]:
         return escape[4]
     code = int(escape[1] or escape[2] or escape[3], 16)
@@ -431,10 +431,10 @@ def _plain(text: str) -> bytes:
 
 
 def _spellings(secret: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the encodings of a secret, and how many bytes of it are a character of the secret."""
+    """Yield the encodings of a secret, and how many bytes each uses per character."""
     plain = secret.encode(errors="surrogateescape")
     decoded = map(_plain, (secret, json.dumps(secret)[1:-1], html.escape(secret)))
-    for text in (plain.replace(b"\\", b""), *decoded):  # in the first, its own % were escaped too
+    for text in (plain.replace(b"\\", b""), *decoded):  # the first: if its own % was escaped, too
         yield text, 1
         if len(inside := _EDGES.sub(b"", text)) >= _MIN_LIVE:
             yield inside, 1

@@ -319,7 +319,7 @@ def test_request_is_a_message_or_an_answer(fields: dict[str, Any], wanted: Said 
 
 def test_edit_of_a_denied_call_is_refused() -> None:
     body = {"id": "chat", "messages": [DENIED], "edits": {"new": {"to": "eve"}}}
-    with pytest.raises(UsageError, match="denied cannot be edited"):
+    with pytest.raises(UsageError, match="arguments for the denied request"):
         meant(msgspec.convert(body, ai_sdk.ChatBody))
 
 

@@ -394,11 +394,11 @@ def test_request_may_hold_the_last_message_only(client: Client) -> None:
     [
         ([user("Hi")], {"id": ""}, "length >= 1"),
         ([user("Hi")], {"id": "x" * 257}, "length <= 256"),
-        ([answered("d", state="output-denied")], {}, "no new message and no answer"),
+        ([answered("d", state="output-denied")], {}, "no new message and no decision"),
         ([], {}, "there is no message"),
         ([user("  ")], {}, "must not be empty"),
         ([{"role": "system", "parts": []}], {}, "must be the user's"),
-        ([{"role": "assistant", "parts": []}], {}, "no new message and no answer"),
+        ([{"role": "assistant", "parts": []}], {}, "no new message and no decision"),
         ([{"role": "user", "parts": [{"type": "file", "url": "…"}]}], {}, "files cannot be read"),
         (
             [answered("d", approved=False)],

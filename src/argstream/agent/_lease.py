@@ -47,8 +47,8 @@ class RunLog:
     def has_begun(self) -> bool:
         return self._seq > 0 or self._lease is not None
 
-    def _kept(self, events: Sequence[Event]) -> list[Record]:
-        """Return the next records of the log, deltas with the argument events that follow them."""
+    def _stored_records(self, events: Sequence[Event]) -> list[Record]:
+        """Return the records to store. That of a delta carries the events computed from it."""
         self.latest = max(time.time(), self.latest)
         ids = self.latest, self.run_id, self.conversation_id, self.agent
         seq, count, kept = self._seq, len(events), list[Record]()
@@ -65,10 +65,10 @@ class RunLog:
             kept.append(Record(seq, *ids, event, views))
         return kept
 
-    def _all(self, events: Sequence[Event], kept: Sequence[Record]) -> list[Record]:
+    def _consumer_records(self, events: Sequence[Event], kept: Sequence[Record]) -> list[Record]:
         """Return a record for each event.
 
-        An event that a log does not keep carries the ``seq`` of the record before it.
+        An event that is not stored carries the ``seq`` of the record before it.
         """
         ids = self.latest, self.run_id, self.conversation_id, self.agent
         seq = kept[0].seq - 1 if kept else self._seq
@@ -103,8 +103,8 @@ class RunLog:
 
     async def write(self, events: Sequence[Event]) -> list[Record]:
         """Write events and return their records, which are durable by then."""
-        kept = self._kept(events)
-        records = self._all(events, kept)
+        kept = self._stored_records(events)
+        records = self._consumer_records(events, kept)
         if not kept:
             return records
         lease = await self._written(kept)
@@ -121,8 +121,8 @@ class RunLog:
         """Write deltas. Return a record for each event if ``are_read``, else those of the log."""
         if self._lease is None:
             return await self.write(deltas)
-        kept = self._kept(deltas)
-        records = self._all(deltas, kept) if are_read else kept
+        kept = self._stored_records(deltas)
+        records = self._consumer_records(deltas, kept) if are_read else kept
         if kept:
             await self.store.append_deltas(self._lease, kept)
             self._seq = kept[-1].seq

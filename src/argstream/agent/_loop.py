@@ -253,7 +253,7 @@ class LocalCall(Struct, eq=False):
     reading: Literal["none", "open", "whole", "interrupted"] = "none"
     interruption: str = ""  # why its tool must undo what it did, if its reading was interrupted
     runs_again: bool = False  # a crash interrupted its tool, which is started again
-    # What its tool has returned, and whether it failed. Perhaps its text is not over.
+    # What its tool has returned, and whether it failed. The model may still be writing its text.
     returned: tuple[Any, bool] | None = None
 
     @property

@@ -184,7 +184,7 @@ class Observer(AsyncClosing):
         runs = [run for run in self._observed if not run.loop.is_over]
         found = [run for run in runs if run.loop.open_call(call_id) is not None]
         if len(runs) > 1:
-            found = [run for run in found if run.loop.has_reported(call_id, text)]
+            found = [run for run in found if run.loop.may_have_arguments(call_id, text)]
         return found[0] if len(found) == 1 else None
 
     async def stop_async(self, run_id: str, reason: str = "") -> list[ev.Event]:
@@ -386,8 +386,8 @@ class ObserverLoop(RunLoop):
                     event = replace(event, arguments=decision.edited_arguments)
         self._emit(event)
 
-    def has_reported(self, call_id: str, text: str) -> bool:
-        """Return True if an open call has these arguments, as far as they have come."""
+    def may_have_arguments(self, call_id: str, text: str) -> bool:
+        """Return False only if the call's complete arguments differ from ``text``."""
         came = parse_arguments(self.state.calls[call_id].raw)
         return came.verdict != "complete" or written(came.value) == written(read_arguments(text))
 

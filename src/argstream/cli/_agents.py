@@ -135,18 +135,16 @@ def launched_agent(
 ) -> Agent:
     """Return the agent of a run that is launched like this."""
     model: object
-    told = launch.instructions
+    instructions = launch.instructions
     if launch.model == SCRIPT:
         from argstream.cli._guide import ScriptedGuide, script_policy
 
         model, rules = ScriptedGuide(pace), rules or script_policy()
     else:
         model = model_named(launch.model)
-        told = told or (_INSTRUCTIONS.format(folder=launch.folder) if tools else "")
-    turns = launch.max_turns or _MAX_TURNS
-    return Agent(
-        model, tools, instructions=told, policy=rules, max_turns=turns, launch=launch, **others
-    )
+        instructions = instructions or (_INSTRUCTIONS.format(folder=launch.folder) if tools else "")
+    others |= {"max_turns": launch.max_turns or _MAX_TURNS, "launch": launch}
+    return Agent(model, tools, instructions=instructions, policy=rules, **others)
 
 
 def absolute(policy: str | None) -> str:
@@ -287,20 +285,21 @@ async def _agent(
     folder = folder_named(before.folder or "." if options.folder is None else options.folder)
     policy = before.policy or None if options.policy is None else options.policy
     rules = policy_in(policy)
-    told, turns = options.instructions or before.instructions, options.max_turns or before.max_turns
-    place, looks = place_of(options.store), ToolViews()  # the files of a store are never shown
+    instructions = options.instructions or before.instructions
+    turns = options.max_turns or before.max_turns
+    place, views = place_of(options.store), ToolViews()  # the files of a store are never shown
     if name == SCRIPT:
         refuse_options(SCRIPT, tools=options.tools, folder=options.folder)
         kits = []
-    launch = Launch(name, tuple(kits), str(folder), absolute(policy), told, turns)
+    launch = Launch(name, tuple(kits), str(folder), absolute(policy), instructions, turns)
     room = TemporaryDirectory(prefix="argstream-run-") if name == SCRIPT else nullcontext(".")
     with room as folder_of_script:
         tools = launched_tools(launch, place, Path(folder_of_script))
         if "files" in kits:
-            looks = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
+            views = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
         stored = False if store is None else shown_place(options.store or "")
-        with Shown(looks, as_json=options.json, full=options.full, stored=stored) as shown:
-            approver = _approver(options, shown, looks, is_stored=store is not None)
+        with Shown(views, as_json=options.json, full=options.full, stored=stored) as shown:
+            approver = _approver(options, shown, views, is_stored=store is not None)
             agent = launched_agent(launch, rules, tools, approver=approver, store=store)
             yield _Driving(agent, launch, approver, shown, options)
 
@@ -313,13 +312,13 @@ def _standard_input() -> str:
 
 
 def _approver(
-    options: Namespace, shown: Shown, looks: ToolViews, *, is_stored: bool
+    options: Namespace, shown: Shown, views: ToolViews, *, is_stored: bool
 ) -> Approver | None:
     """Return what decides; None if the run pauses for approval."""
     if options.yes:
         return lambda request: Approve(digest=request.digest, reason="--yes")
     if isinstance(shown.terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT):
-        return TerminalApprover(shown.terminal, looks=looks)
+        return TerminalApprover(shown.terminal, looks=views)
     return None if is_stored else _not_asked
 
 

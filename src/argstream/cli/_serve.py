@@ -71,7 +71,7 @@ def _greeting(
         "Open": "" if options.no_page else f"{url}{page}",
         **facts,
         "Token": token,
-        "Network": _others(url, options.host, hosts),
+        "Network": _network_access(url, options.host, hosts),
     }
     lines = [f"  {name:<9}{text}" for name, text in facts.items() if text]
     paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
@@ -84,8 +84,8 @@ def _greeting(
     )
 
 
-def _others(url: str, host: str, hosts: Hosts) -> str:
-    """Return the names by which others can reach the server; "" if they cannot."""
+def _network_access(url: str, host: str, hosts: Hosts) -> str:
+    """Return how other machines can reach the server; "" if they cannot."""
     with contextlib.suppress(ValueError):  # a name: what it stands for is not known here
         if host == "localhost" or ip_address(host).is_loopback:
             return ""
@@ -187,8 +187,8 @@ def _explained(what: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = error.strerror or type(error).__name__
-        told = f"cannot {what} the token file {str(path)!r}: {why}. Fix this, {_INSTEAD}"
-        raise UsageError(told) from None
+        message = f"cannot {what} the token file {str(path)!r}: {why}. Fix this, {_INSTEAD}"
+        raise UsageError(message) from None
 
 
 _TOKEN: Final = "ARGSTREAM_TOKEN"
@@ -277,16 +277,18 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
             instructions=options.instructions,
         )
     folder = folder_named("." if options.folder is None else options.folder)
-    told, turns = options.instructions or "", options.max_turns
+    instructions, turns = options.instructions or "", options.max_turns
     if name == CLAUDE:
         from argstream.server import ClaudeAgentDriver
 
         refuse_options(name, tools=options.tools, policy=options.policy)
         if not folder.is_dir():
             raise UsageError(f"--folder {options.folder} is not a folder")
-        return ClaudeAgentDriver.in_folder(place, folder, instructions=told, max_turns=turns)
+        return ClaudeAgentDriver.in_folder(
+            place, folder, instructions=instructions, max_turns=turns
+        )
     kits = tuple(kits_named(options.tools or ""))
-    launch = Launch(name, kits, str(folder), absolute(options.policy), told, turns)
+    launch = Launch(name, kits, str(folder), absolute(options.policy), instructions, turns)
     tools = launched_tools(launch, place, room, options.pace)
     title = SCRIPT if name == SCRIPT else "agent"
     rules = policy_in(options.policy)

@@ -99,8 +99,8 @@ def show_stream(
     from argstream.streaming import stream
     from argstream.terminal import ToolViews
 
-    looks = ToolViews(tools=tools or (), read_file=read_file)
-    with Shown(looks, as_json=given.json, full=given.full, timed=timed) as shown:
+    views = ToolViews(tools=tools or (), read_file=read_file)
+    with Shown(views, as_json=given.json, full=given.full, timed=timed) as shown:
         for event in stream(source, given.protocol, tools, policy, on_ask="report"):
             shown.show(event)
     return shown.status()

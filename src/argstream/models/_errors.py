@@ -204,7 +204,7 @@ def failed(
     """Return a failure without secrets."""
     request_id = next(filter(None, map((headers or {}).get, _REQUEST_IDS)), None)
     redacted = info.secrets.redacted_message
-    message = redacted(" ".join(message.split()))  # first, because the start of a secret is none
+    message = redacted(" ".join(message.split()))  # before shortening: a cut secret is not found
     if len(message) > _MAX_MESSAGE_CHARS:
         message = f"{message[:_MAX_MESSAGE_CHARS]} …"
     if retry_after:

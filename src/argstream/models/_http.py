@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream._asyncio import FirstLoop, PerLoop
-from argstream._certificates import load_certificates, variables_set
+from argstream._certificates import load_certificates, names_of_set_variables
 from argstream.errors import MissingExtraError, UsageError
 from argstream.models._errors import (
     MAX_ERROR_BYTES,
@@ -364,7 +364,7 @@ async def _proxy_for(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if problem := _problem_of_proxy(proxy):
         del proxies, proxy  # tracebacks may show local variables
-        raise UsageError(f"{variables_set(_PROXIES)}: {problem}")
+        raise UsageError(f"{names_of_set_variables(_PROXIES)}: {problem}")
     return proxy
 
 

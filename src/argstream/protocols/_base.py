@@ -163,7 +163,7 @@ class Encode(Protocol[_Options]):
 def sync_or_async(
     encode: Callable[Concatenate[Events, _Options], Encoded],
 ) -> Encode[_Options]:
-    """Declare that the result of ``encode`` is async if the events are. It stays as it is."""
+    """Declare, for type checkers, that the result is async if the events are."""
     return cast("Encode[_Options]", encode)
 
 

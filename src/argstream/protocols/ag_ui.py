@@ -12,8 +12,8 @@ everything else   ``CUSTOM`` events whose names start with ``argstream.``
 ================  ================================================================================
 
 A stream ends when the run pauses, and the next one starts when the run is resumed or ends. A late
-viewer gets a ``MESSAGES_SNAPSHOT`` first. So does the next stream of a run that went on while it
-was paused: an observed run, or one that was stopped.
+viewer gets a ``MESSAGES_SNAPSHOT`` first. The next stream of a run also starts with one if the run
+changed during the pause: an observed run, or one that was stopped.
 
 Clients verify each stream on its own: a message must be started in it before it grows or ends. So
 the encoder keeps which messages are open (``_Output``). The rest is read from the state of the run.
@@ -172,7 +172,7 @@ class AgUiEncoder(ChangeEncoder):
             return []
         self._is_streaming = True
         if is_end or (self.state.mode == "observed" and change.kind == "run_resumed"):
-            # It went on while it was paused: sub-agents, and calls that need no decision.
+            # It may have changed during the pause: sub-agents and calls without a request continue.
             self._output, events = self._so_far()
             return [*events, *self._output.reopen()]
         self._known = None

@@ -142,10 +142,10 @@ class _ShownCall(Struct, eq=False):
 class _MessageWriter:
     """Writes changes as parts of a message. It keeps only what its own output has open.
 
-    Between a pause and the next stream, nothing is written. In an observed run blocks may change
-    meanwhile, and the next stream has the rest of them. Calls can be repeated, because a client
-    replaces them. A text cannot. So a replay for a client that connects during the pause has no
-    more of the texts than was ``written`` (``limits``).
+    Nothing is written between a pause and the next stream. The blocks of an observed run may change
+    during the pause. The next stream has these changes. It can repeat calls, because a client
+    replaces them. It cannot repeat text. So a client that connects during the pause gets only the
+    text that was written before: ``limits`` is ``written`` of the writer for the others.
     """
 
     def __init__(self, encoder: AiSdkEncoder, limits: Mapping[str, int] | None = None) -> None:
@@ -247,9 +247,9 @@ class _MessageWriter:
                     self._add_call(block)
 
     def _pause(self) -> Iterator[Json]:
-        """End the stream. A client answers when all calls of the step have an answer or a result.
+        """End the stream. A client answers when all calls of the step have a decision or a result.
 
-        So the other open calls get a placeholder. The next stream repeats them.
+        So the other open calls get a placeholder as the result. The next stream repeats them.
         """
         for shown in self._calls.values():
             if not shown.call.is_pending:
@@ -550,7 +550,7 @@ class Said(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """The user's answers to approval requests, by digest."""
+    """The user's decisions on approval requests, by digest."""
 
     answers: Mapping[str, Approval]
     unanswered: frozenset[str] = frozenset()
@@ -558,11 +558,11 @@ class Answered(Struct, frozen=True):
 
 
 def meant(body: ChatBody) -> Said | Answered:
-    """Return the message or the answers of a request. Raise ``UsageError`` if it has neither."""
+    """Return the message or the decisions of a request. Raise ``UsageError`` if it has neither."""
     messages = body.messages
     if body.trigger == "submit-message":
         for place, message in enumerate(messages):
-            # Answers are also sent after a message of the user that was refused.
+            # Decisions are also sent after a message of the user that was refused.
             if message.role == "assistant" and message.id == body.message_id:
                 messages = messages[: place + 1]
                 break
@@ -570,7 +570,7 @@ def meant(body: ChatBody) -> Said | Answered:
     if last is None:
         raise UsageError("there is no message: send messages, or the last one as message")
     if last.role == "assistant":
-        return _answers_in(last, body.edits)
+        return _decisions_in(last, body.edits)
     if last.role != "user":
         raise UsageError(f"the last message has the role {last.role!r}: it must be the user's")
     if any(part.type == "file" for part in last.parts):
@@ -582,29 +582,30 @@ def meant(body: ChatBody) -> Said | Answered:
     return Said(last.text, is_edited or body.trigger == "regenerate-message", before)
 
 
-def _answers_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answered:
-    answers: dict[str, Approval] = {}
-    unanswered: set[str] = set()
+def _decisions_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answered:
+    decisions: dict[str, Approval] = {}
+    undecided: set[str] = set()
     for part in message.parts:
         approval = part.approval
         if approval is None:
             continue
         if part.state == "approval-requested":
-            unanswered.add(approval.id)
+            undecided.add(approval.id)
         elif part.state == "approval-responded" and approval.approved is not None:
             edit, reason = edits.get(approval.id), approval.reason or ""
             if approval.approved:
-                answers[approval.id] = Approve(arguments=edit, digest=approval.id, reason=reason)
+                decisions[approval.id] = Approve(arguments=edit, digest=approval.id, reason=reason)
             elif edit is not None:
-                raise UsageError("a call that is denied cannot be edited")
+                problem = f"edits has arguments for the denied request {approval.id!r}"
+                raise UsageError(f"{problem}. Remove them, or approve the request")
             else:
-                answers[approval.id] = Deny(reason)
-    if not answers:
-        raise UsageError("the messages contain no new message and no answer")
-    unknown = edits.keys() - answers.keys()
+                decisions[approval.id] = Deny(reason)
+    if not decisions:
+        raise UsageError("the messages contain no new message and no decision")
+    unknown = edits.keys() - decisions.keys()
     if unknown:
         raise UsageError(f"edits of requests that were not approved: {', '.join(sorted(unknown))}")
-    return Answered(answers, frozenset(unanswered))
+    return Answered(decisions, frozenset(undecided))
 
 
 def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ...]:

@@ -46,7 +46,7 @@ RESPONSE_HEADERS: Final = frozenset(
     }
 )
 _PARAMETERS: Final = ("alt", "api-version", "beta")
-# A part of a path that could be a key: letters and digits. Others are shorter, or separated.
+# 24 letters and digits in a row may be a key. Other path segments are shorter or have separators.
 _KEY: Final = re.compile("(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{24}")
 _ONLY_OWNER: Final = 0o600
 _MAX_NAME_CHARS: Final = 60
@@ -57,8 +57,8 @@ _ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
 _MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
-# The recording of a compressed response may have this length, and so many times the response's
-# length in addition. In JSON, a byte can become six.
+# A recording of a compressed response may have this length plus this multiple of the compressed
+# length. A byte can become six in JSON.
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _MAX_RATIO: Final = 100
 
@@ -231,7 +231,7 @@ async def _recorded_async(
 
 
 def _writer(recorder: Recorder) -> Callable[[bytes], None]:
-    """Return a function that deletes the file if the chunks are not bytes as they arrived."""
+    """Return a function that writes chunks. It deletes the file if they turn out to be lines."""
     chunks: list[bytes] = []  # the first two
 
     def write(chunk: bytes) -> None:

@@ -358,10 +358,11 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
         return _error(505, "this proxy needs HTTP/1.1")  # 1.0 cannot tell a cut body from a whole
     if "websocket" in request.headers.get("upgrade", "").lower():
         return _error(501, "this proxy does not support WebSockets")
-    if not _LOOPBACK.fullmatch(request.headers.get("host", "")):
-        return _error(403, "the Host must be localhost, 127.0.0.1 or [::1]")
+    if not _LOOPBACK.fullmatch(host := request.headers.get("host", "")):
+        return _error(403, f"the Host must be localhost, 127.0.0.1 or [::1], not {host!r}")
     if has_page and not _LOOPBACK.fullmatch(re.sub("^https?://", "", ",".join(origins))):
-        return _error(403, "requests of web pages are refused, unless they are from this machine")
+        page = "the request comes from a web page that is not served from this machine"
+        return _error(403, f"{page}. Only pages from this machine may use the proxy")
     return None
 
 

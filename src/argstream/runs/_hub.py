@@ -162,8 +162,8 @@ class Tail:
     async def wait_for_records(self, seq: int, receive: Receive | None = None) -> int:
         """Wait for a record after this seq, or for the end of the run.
 
-        ``receive`` gets records as soon as they are added, except the one that ends the run, and
-        the waiting continues. Return the seq of the last record that it got.
+        ``receive`` gets records as soon as they are added if they directly follow its last one and
+        do not end the run. Then the waiting continues. Return the seq of the last one that it got.
         """
         waiting = _Waiting(seq, receive)
         while (

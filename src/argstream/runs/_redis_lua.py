@@ -35,12 +35,14 @@ whole ID. The tag of an empty ID is ``%``.
 
 Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``. Channels are not part
 of a database, so they need its number. The channel is the first argument and not a key: while a
-slot moves to another node of a cluster, a script with a key that does not exist is refused. The
-lines of a message are its kind (``gone``, ``commands``, or empty if only records were written), and
-for written records the seq of the first and, unless they are large, the records. A cluster forwards
-messages to all nodes. So records alone are published only while another store than the writer
-watches the run: ``watcher`` is that store, or ``*`` for several, until ``watched``, by the clock of
-the server. A store becomes a watcher when it reads records for followers.
+slot moves to another node of a cluster, a script with a key that does not exist is refused.
+
+The first line of a message is its kind: ``gone``, ``commands``, or empty if only records were
+written. If records were written, the second line is the seq of the first one. If these are not
+large, they are the other lines. A cluster forwards messages to all nodes. So records alone are
+published only while a store other than the writer watches the run. ``watcher`` is that store, or
+``*`` for several. It is valid until ``watched``, by the clock of the server. A store that reads
+records for followers is a watcher.
 
 Each script returns a list: a status, then its data.
 """
@@ -127,9 +129,11 @@ write(by, '', first, 6, 'seq', integer(first + #ARGV - 6), 'updated', updated)
 return {'done'}
 """
 
-# ARGV: the channel, the store that writes, a nonce, the version and the seq that were read ('' if
-# any), ms to live, what to publish, first seq, number of fields, the fields with their values, and
-# the records. For a new run, the version is ''. It is not created if KEYS[3] exists.
+# ARGV 1 to 3: the channel, the store that writes, a new nonce.
+# 4 and 5: the version that was read, '' for a new run; the seq that was read, '' if any matches.
+# 6 to 8: ms to live, '' for no limit; the kind of the message; the first seq.
+# From 9: how many names and values of fields follow, these, the records.
+# A new run is not created if KEYS[3] exists.
 _CHANGE: Final = """
 local by, nonce, version, seq, to_live, kind, first, fields = unpack(ARGV, 2, 9)
 local changes = redis.call('HGET', run, 'changes') or ''

@@ -300,8 +300,8 @@ class Store(ABC):
     ) -> AsyncGenerator[Sequence[Record], None]:
         """Yield the records as ``follow`` does, but all that are there at once.
 
-        ``receive`` gets records that arrive while the follower waits. They are not yielded. This
-        saves a turn of the event loop.
+        ``receive`` gets records that arrive while the follower waits, which saves a turn of the
+        event loop. Those that end the run or do not directly follow the last one are yielded.
         """
         run_id, after = checked_id(run_id), checked_seq(after)
         with self._tails.watch(run_id) as tail:

@@ -554,8 +554,8 @@ _Done = tuple[Future[Any], Any, Exception | None]
 class _Worker:
     """A thread with a connection of its own. All jobs that wait are run in one transaction.
 
-    The worker that has tails writes, and polls for what other processes write. It has no strong
-    reference to the store, so that a store without users ends its threads.
+    The worker with tails is the writer. It also polls for writes of other processes. A worker holds
+    no strong reference to the store, so its thread ends when the store is garbage-collected.
     """
 
     def __init__(

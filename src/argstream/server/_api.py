@@ -368,7 +368,8 @@ def _listed(row: ConversationInfo, newest: RunInfo) -> dict[str, object]:
 def _approval(decision: _Decision) -> Approval:
     if decision.decision == "deny":
         if decision.arguments is not None or decision.always != "call":
-            raise UsageError("a denial has no arguments and no always")
+            problem = 'a denial cannot have "arguments" or "always"'
+            raise UsageError(f"{problem}. Remove them, or approve the call")
         return Deny(decision.reason)
     return Approve(
         arguments=decision.arguments,
@@ -387,7 +388,7 @@ def _after(request: Request) -> int | None:
 def _with_history(request: Request) -> bool:
     given = request.query_params.get("history", "true")
     if given not in ("true", "false"):
-        raise UsageError("history must be true or false")
+        raise UsageError(f"history must be true or false, not {given!r}")
     return given == "true"
 
 

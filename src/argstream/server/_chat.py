@@ -60,8 +60,8 @@ class _ChatApi(Handlers):
         match meant(body):
             case Said() as said:
                 return await self._start(request, body.id, said)
-            case Answered() as answered:
-                return await self._answer(request, body.id, answered)
+            case Answered() as decided:
+                return await self._decide(request, body.id, decided)
 
     async def show(self, request: Request) -> Response:
         chat_id = request.path_params["id"]
@@ -96,9 +96,9 @@ class _ChatApi(Handlers):
         run_id = await self._context.start(request, said.prompt, conversation)
         return await self._watch(request, run_id)
 
-    async def _answer(self, request: Request, chat_id: str, answered: Answered) -> Response:
+    async def _decide(self, request: Request, chat_id: str, decided: Answered) -> Response:
         info = await self._runs.newest_of(chat_id, self._context.user(request))
-        decisions = _decisions(info, answered)
+        decisions = _decisions(info, decided)
         # The client watches before the decision, so that it misses nothing.
         stream = await self._watch(request, info.run_id, after=info.seq)
         return await self._context.decide(request, stream, info.run_id, decisions)
@@ -110,13 +110,13 @@ class _ChatApi(Handlers):
         return self._context.watch(request, run_id, "ai-sdk", make, after=after, headers=HEADERS)
 
 
-def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
+def _decisions(info: RunInfo, decided: Answered) -> dict[str, Approval]:
     """Return the decisions by call ID. Raise Problem if they do not match what is pending."""
     calls = info.calls_by_digest
-    if answered.answers.keys() - calls.keys():
+    if decided.answers.keys() - calls.keys():
         raise not_pending("Resume the stream to see the pending requests")
-    is_current = calls.keys() == answered.answers.keys() | answered.unanswered
+    is_current = calls.keys() == decided.answers.keys() | decided.unanswered
     if not is_current or info.status != "paused":
         message = "the run has continued. Resume the stream, and decide on its pending requests"
         raise Problem(409, "out-of-date", message)
-    return {calls[digest]: answer for digest, answer in answered.answers.items()}
+    return {calls[digest]: decision for digest, decision in decided.answers.items()}

@@ -543,7 +543,7 @@ class RunSupervisor:
         await await_and_log(run_id, self._resume_undriven(run_id))
 
     def begin_recovery(self) -> None:
-        """Start recovery, unless that was done."""
+        """Start recovery, unless it is already running."""
         self._is_closed, task = False, self._recovery
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             self._recovery = self._start_task(self._recover_forever())

@@ -133,7 +133,7 @@ class AgentServer:
         return self
 
     def _begin(self) -> None:
-        """Start recovery and listen for signals, unless that was done."""
+        """Start recovery and listen for signals, unless this is already done."""
         self._runs.driving.begin_recovery()
         self._shutdown_signals.listen()
 

@@ -257,9 +257,9 @@ class Dialogue:
     _folder: TemporaryDirectory[str] | None = None
     _documents: Documents | None = None
     _prompt: Prompt | None = None
-    _about: object = None  # what must be above the prompt
+    _about: object = None  # what the lines that must be above the prompt are about
     _key_before: str = ""
-    _explained: Prompt | None = None  # said above, since it did not fit
+    _explained: Prompt | None = None  # the last one that was printed above, because it did not fit
     _is_alone: bool = False
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ one is used to. The lines between two such meetings are compared by ``difflib``.
 
 - *Exact*: the equal and the removed lines are the old text, the equal and the added ones the new
   text, each line once and in order, wherever the texts are taken to meet.
-- *Where they meet*: at a line that says something. A blank line or a closing bracket is equal to
+- *Where they meet*: at a line that is not trivial. A blank line or a closing bracket is equal to
   many others, and proves nothing. A line that occurs more than once, or is far away, needs the
   lines before it to be equal too.
 - *Bounded*: a new line is looked for among the next ``WINDOW`` old ones. At most ``MAX_HELD`` lines
@@ -32,10 +32,10 @@ from argstream.terminal._text import Line, Role, Span, Spans, path_name, words
 WINDOW: Final = 300
 MAX_HELD: Final = 300
 _MAX_PAIRS: Final = 40_000  # of lines that are compared between two meetings
-_PROOF: Final = 25  # for every so many lines that a meeting is away, one more must be equal
+_PROOF: Final = 25  # per this many lines that a match is ahead, one more line must be equal
 _TRIED: Final = 10  # places of a line that occurs again and again
-_LARGE: Final = 7  # lines of a change in which an equal bracket alone is chance
-_SAYS_LITTLE: Final = words(
+_LARGE: Final = 7  # changes of this many lines ignore lone matches of trivial lines (a bracket)
+_TRIVIAL: Final = words(
     "begin break continue do done else else: end endif fi finally: pass return return; then try "
     "try:"
 )
@@ -115,28 +115,28 @@ class StreamingDiff:
         return changes
 
     def _meeting(self) -> tuple[int, int] | None:
-        """Find where the newest line has an equal that is not equal by chance."""
+        """Find a match of the newest line that is not a coincidence. Return its end and length."""
         places = self._places.get(self.held[-1], ())
         first = bisect_left(places, self._at)
         near = places[first : bisect_left(places, self._at + WINDOW)]
         for place in near[:_TRIED]:
-            run, telling = self._run(place)
+            run, significant = self._run(place)
             away = place + 1 - run - self._at
             is_sure = away == 0 or run > 1 or len(near) == 1
-            if is_sure and telling > away // _PROOF:
+            if is_sure and significant > away // _PROOF:
                 return place + 1, run
         return None
 
     def _run(self, place: int) -> tuple[int, int]:
-        """Count the equal lines before and at a place, and those of them that say something."""
-        run = telling = 0
+        """Count the equal lines before and at a place, and those of them that are not trivial."""
+        run = significant = 0
         while run < min(len(self.held), place + 1 - self._at):
             line = self.held[-1 - run]
             if self._old[place - run] != line:
                 break
             run += 1
-            telling += _says_something(line)
-        return run, telling
+            significant += _is_significant(line)
+        return run, significant
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
@@ -150,18 +150,18 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
 
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[int, int, int]]:
-    """Return places and lengths of what is equal and not by chance. The last is empty."""
+    """Return the matching blocks as (old, new, length). The last has length 0."""
     if len(old) * len(new) > _MAX_PAIRS:
         return [(len(old), len(new), 0)]
     is_large = max(len(old), len(new)) >= _LARGE
-    # What says little is then equal only beside what says something.
-    is_chance = (lambda line: not _says_something(line)) if is_large else None
+    # Trivial lines then match only beside other matches.
+    is_chance = (lambda line: not _is_significant(line)) if is_large else None
     return SequenceMatcher(is_chance, old, new, autojunk=False).get_matching_blocks()
 
 
-def _says_something(line: str) -> bool:
+def _is_significant(line: str) -> bool:
     bare = line.strip()
-    return bare not in _SAYS_LITTLE and any(map(str.isalnum, bare))
+    return bare not in _TRIVIAL and any(map(str.isalnum, bare))
 
 
 class Place(NamedTuple):
@@ -517,8 +517,8 @@ class Edit:
 
 
 def locate(old: str, text: str | None) -> Place:
-    """Find a text in that of a file. It is taken as whole lines if it is in none."""
-    if old == text == "":  # nothing is replaced: it says where only if there is nothing else
+    """Find ``old`` in the text of a file. If it does not occur, it counts as whole lines."""
+    if old == text == "":  # nothing is replaced: the place is known only in an empty file
         return Place(1, 1)
     start = text.find(old) if text and old else -1
     if text is None or start < 0:

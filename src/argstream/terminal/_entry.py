@@ -159,7 +159,7 @@ class Keyboard:
         self._on_key = on_key
         self.file = source.fileno()  # the file descriptor
         self._decoder = KeyDecoder()
-        self._is_raw = False  # whether we have switched the collecting of lines off
+        self._is_raw = False  # whether we have turned canonical mode off
         self._is_away = False  # in the background
         self._idle_at = 0.0  # when there was no key for the last time
 
@@ -193,8 +193,8 @@ class Keyboard:
 
     def flush(self) -> None:
         self._decoder = KeyDecoder()
-        if not is_in_background(self._source):  # else it is the shell's, who stops us for this
-            with suppress(termios.error):  # it is gone, as who reads will be told
+        if not is_in_background(self._source):  # else SIGTTOU would stop this process
+            with suppress(termios.error):  # it is gone: ``read`` raises HangupError
                 termios.tcflush(self.file, termios.TCIFLUSH)
 
     async def read(self) -> list[Key]:
@@ -239,13 +239,13 @@ class Keyboard:
         return piece
 
     def _set_modes(self) -> bool:
-        """Get each key at once. Return whether that has changed anything."""
+        """Turn canonical mode off, to get each key at once. Return whether this changed it."""
         is_changed = switch(self._source, "ICANON", on=False)
         self._is_raw |= is_changed
         return is_changed
 
     def _restore_modes(self) -> None:
-        """Undo that, unless the terminal is the shell's, and as the shell wants it."""
+        """Turn canonical mode on if it was turned off here. Does nothing in the background."""
         if self._is_raw:
             self._is_raw = False
             switch(self._source, "ICANON", on=True)
@@ -300,9 +300,9 @@ class LineEditor:
 
 
 _LAST_SECONDS: Final = 1.0  # to end in order when its question is withdrawn
-# What a killed editor had no time to restore.
-# Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
-_AS_ALWAYS: Final = b"\x1b[?1049;1;2004;1000;1002;1003;1006l\x1b>\x1b[0m\x1b[?25h"
+# Resets what a killed editor may have left: its own screen, keys, paste and mouse off; the usual
+# keypad, colours and cursor.
+_RESET_MODES: Final = b"\x1b[?1049;1;2004;1000;1002;1003;1006l\x1b>\x1b[0m\x1b[?25h"
 _ARGUMENTS: Final = "arguments.json"
 _PATHS: Final = ("path", "file_path", "filename", "file_name", "file")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9]{1,10}")
@@ -348,7 +348,7 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 
 async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
     """Run an editor on files until it ends. Raises EditorError."""
-    with _left_as_it_was(terminal):
+    with _restoring_modes(terminal):
         with suppress(termios.error):  # typed for the question, not for the editor
             termios.tcflush(terminal, termios.TCIFLUSH)
         try:
@@ -358,8 +358,8 @@ async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> 
         except OSError as error:
             raise EditorError(f"{command[0]} cannot be started: {error.strerror}") from None
         try:
-            _give(terminal, process.pid)  # if it was stopped for want of it, it is continued
-            while (status := _looked_at(process)) is None:
+            _give(terminal, process.pid)  # if it was stopped before, it is continued below
+            while (status := _poll_status(process)) is None:
                 await asyncio.sleep(_POLL_SECONDS)
         except BaseException:
             _end(process)
@@ -371,8 +371,8 @@ async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> 
             raise EditorError(f"{command[0]} exited with {how}")
 
 
-def _looked_at(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the status of an editor that has ended. One that was stopped is continued."""
+def _poll_status(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit status, or None while the editor runs. Continue it if it is stopped."""
     pid, status = os.waitpid(process.pid, os.WNOHANG | os.WUNTRACED)
     if pid == 0:
         return None
@@ -387,25 +387,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End an editor whose question was withdrawn. No ``await``: the task is cancelled."""
     os.killpg(process.pid, signal.SIGTERM)
     end = time.monotonic() + _LAST_SECONDS
-    while _looked_at(process) is None:
+    while _poll_status(process) is None:
         if time.monotonic() > end:
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 
 @contextmanager
-def _left_as_it_was(terminal: int) -> Iterator[None]:
-    """Restore the terminal after an editor that failed or was killed."""
+def _restoring_modes(terminal: int) -> Iterator[None]:
+    """Restore the modes of the terminal. If the editor fails or is killed, reset the screen."""
     try:
         modes = termios.tcgetattr(terminal)
-    except termios.error:  # it is gone, as who reads keys will be told
+    except termios.error:  # it is gone: ``Keyboard.read`` raises HangupError
         yield
         return
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            os.write(terminal, _AS_ALWAYS)
+            os.write(terminal, _RESET_MODES)
         raise
     finally:
         with suppress(termios.error):

@@ -217,7 +217,7 @@ class _ByRules(_LineByLine):
         for _ in range(_MAX_STEPS):
             if position >= len(line):
                 break
-            if has_delimiter and (begun := self._begun(line, position)):
+            if has_delimiter and (begun := self._multiline_start(line, position)):
                 self._inside = begun
                 found.append((begun[1], line[position:]))
                 break
@@ -270,8 +270,8 @@ class _ByRules(_LineByLine):
             self._inside = None
         return position
 
-    def _begun(self, line: str, position: int) -> tuple[str, Any] | None:
-        """Find what begins here, does not end on this line, and is a single rule of the lexer."""
+    def _multiline_start(self, line: str, position: int) -> tuple[str, Any] | None:
+        """Return the end and token of a multi-line comment or string that starts here, if any."""
         opening = _delimiter.match(line, position)
         if opening is None or _DELIMITERS[opening[0]] in line[opening.end() :]:
             return None
@@ -348,7 +348,7 @@ class Markdown:
         self._is_in_list = False
         self._is_after_blank = True
         self._table: list[str] = []  # its lines so far; one line may become the first of a table
-        self._begun: Line | None = None  # the last line, if its first rows were final before others
+        self._partial_line: Line | None = None  # of a line that is added in parts
 
     @property
     def held(self) -> list[Line]:
@@ -357,10 +357,10 @@ class Markdown:
 
     def add(self, text: str, *, is_whole: bool) -> list[Line]:
         """Add a complete line, or a part of a long one, and return the lines that are final."""
-        if self._begun is not None or not is_whole:
-            lines = self.finish() if self._begun is None else []
+        if self._partial_line is not None or not is_whole:
+            lines = self.finish() if self._partial_line is None else []
             line = self.growing(text)
-            self._begun, self._is_after_blank = None if is_whole else line, False
+            self._partial_line, self._is_after_blank = None if is_whole else line, False
             return [*lines, line]
         if self._table and "|" in text and (len(self._table) > 1 or _is_delimiter(text)):
             self._table.append(text)
@@ -383,7 +383,7 @@ class Markdown:
 
     def growing(self, text: str) -> Line:
         """Return a line that is not complete, or the rest of a long one."""
-        if (before := self._begun) is not None:
+        if (before := self._partial_line) is not None:
             role: Role = before.spans[-1].role if before.spans else "plain"
             role = role if role == "heading" else "plain"
             pieces = [(text, role)] if self._fence else _inline(text.rstrip(" "), role)
@@ -402,7 +402,7 @@ class Markdown:
             return True
         if not text[-1:].isspace() and not after.isalnum():
             return False
-        if self._begun is None and self._may_be_fence(text):
+        if self._partial_line is None and self._may_be_fence(text):
             return False
         if self._fence:
             return True

@@ -1,6 +1,6 @@
-"""Shows events in a terminal as they come, without ever making who tells them wait.
+"""Shows events in a terminal as they come, and never makes the caller wait.
 
-``show`` hands an event to the scene and returns. A thread paints: at most twenty frames a second,
+``show`` hands an event to the view and returns. A thread paints: at most twenty frames a second,
 fewer if painting is slow, so that it takes no more than a third of the time. While something is
 open it paints now and then without being told, so that what moves moves on; otherwise it sleeps.
 The thread waits for a terminal that is slow or that Ctrl-S has stopped; callers do not.
@@ -74,17 +74,17 @@ class _Question:
 
 
 class LiveTerminal(Terminal):
-    """A terminal that shows a scene. Its methods may be called from any thread."""
+    """A terminal that shows a view. Its methods may be called from any thread."""
 
     def __init__(
         self,
-        scene: RunView,
+        view: RunView,
         output: TextIO | None = None,
         *,
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._scene = scene
+        self._view = view
         self._screen = screen or Screen(sys.stdout if output is None else output)
         self._clock = clock
         self._process = os.getpid()
@@ -113,10 +113,10 @@ class LiveTerminal(Terminal):
             is_request = isinstance(bare, ApprovalRequested | ApprovalDecided | RunSoFar)
             if is_request:  # what was final before is not about it
                 self._collect()
-            before = self._scene.asked
-            self._scene.take(event, self._clock())
-            if is_request and self._scene.asked is not before:
-                self._collect(self._scene.asked)
+            before = self._view.asked
+            self._view.take(event, self._clock())
+            if is_request and self._view.asked is not before:
+                self._collect(self._view.asked)
 
     def say(self, *lines: Line, about: object = None) -> None:
         """Commit lines of ours, behind everything that is final. ``is_last`` compares ``about``."""
@@ -125,7 +125,7 @@ class LiveTerminal(Terminal):
                 self._collect()
                 self._commit(lines, about)
                 if isinstance(about, Approve):
-                    self._scene.shown_edit = about.arguments
+                    self._view.shown_edit = about.arguments
 
     def is_last(self, about: object) -> bool:
         """Return whether the last committed lines are about this.
@@ -188,9 +188,9 @@ class LiveTerminal(Terminal):
             return
         try:
             self._painter.join()
-            self._scene.finish(self._clock())
+            self._view.finish(self._clock())
             if self._failure is None:
-                self._screen.paint([*self._said, *self._scene.committed()], ())
+                self._screen.paint([*self._said, *self._view.committed()], ())
         finally:
             self._screen.close()
         self._raise_failure()
@@ -219,7 +219,7 @@ class LiveTerminal(Terminal):
     def _collect(self, about: object = None) -> None:
         """Collect what became final, unless a question is shown alone."""
         if self._question is None or not self._question.is_alone:
-            self._commit(self._scene.committed(), about)
+            self._commit(self._view.committed(), about)
 
     def _commit(self, lines: Sequence[Line], about: object) -> None:
         if lines:
@@ -278,10 +278,10 @@ class LiveTerminal(Terminal):
         columns, rows = self.tail_size()
         now = self._clock()
         if self._question is None:
-            return self._scene.tail(now, columns, rows)
+            return self._view.tail(now, columns, rows)
         asked = self._question.tail(now, columns, rows)[-rows:]
         # One more, since its last line is the status.
-        others = self._scene.tail(now, columns, rows - len(asked) + 1)[:-1]
+        others = self._view.tail(now, columns, rows - len(asked) + 1)[:-1]
         return asked + others
 
 
@@ -292,22 +292,22 @@ class PlainTerminal(Terminal):
     each row has its margin; anywhere else a line is one line, however long it is.
     """
 
-    def __init__(self, output: TextIO, scene: RunView | None = None) -> None:
+    def __init__(self, output: TextIO, view: RunView | None = None) -> None:
         self._output = output
-        self._scene = RunView(has_tail=False) if scene is None else scene
+        self._view = RunView(has_tail=False) if view is None else view
         self._palette = Palette.of(output)
 
     def show(self, event: Shown) -> None:
         """Write at once what an event completes."""
-        self._scene.take(event, time.monotonic())
-        self._write(self._scene.committed())
+        self._view.take(event, time.monotonic())
+        self._write(self._view.committed())
 
     def say(self, *lines: Line) -> None:
-        self._write([*self._scene.committed(), *lines])
+        self._write([*self._view.committed(), *lines])
 
     def close(self) -> None:
-        self._scene.finish(time.monotonic())
-        self._write(self._scene.committed())
+        self._view.finish(time.monotonic())
+        self._write(self._view.committed())
 
     def _write(self, lines: Iterable[Line]) -> None:
         text = "".join(self._palette.ansi(_stripped(row)) + "\n" for row in self._rows(lines))

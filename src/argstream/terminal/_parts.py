@@ -17,7 +17,7 @@ _CUT: Final = 500  # how many of the newest characters of a growing line are loo
 
 
 def drained(lines: list[Line]) -> list[Line]:
-    """Return the lines of a list, which is empty then."""
+    """Clear a list, and return the lines that it had."""
     taken = lines[:]
     lines.clear()
     return taken
@@ -52,7 +52,7 @@ class GrowingText:
         return line
 
     def whole(self) -> str:
-        """Return the line that grows. Its price is a copy of it."""
+        """Return the incomplete line. This copies it."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
@@ -437,7 +437,7 @@ class PendingCalls:
         return files
 
     def until(self, files: "Files") -> list["Files"]:
-        """Return what the calls before this one do, and it itself; alone if it is none of these."""
+        """Return the files of the calls up to this one; only its own if it is not pending."""
         calls = list(self._calls.values())
         return calls[: calls.index(files) + 1] if files in calls else [files]
 

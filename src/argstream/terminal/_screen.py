@@ -54,7 +54,7 @@ _LOOKS: Final[dict[str, tuple[Role, ...]]] = {
 }
 _STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for role in roles}
 _RESET: Final = "\x1b[0m"
-_LOCAL, _SPECIAL = 3, 6  # the indexes of the flags that ECHO is one of, and of the characters
+_LOCAL, _SPECIAL = 3, 6  # indexes in tcgetattr(): local flags, special characters
 # Held to read and set modes: the painter and the keyboard would undo each other's changes.
 _changing_modes: Final = threading.RLock()  # a signal handler may interrupt its holder
 _BEGIN: Final = "\x1b[?2026h"

@@ -659,7 +659,7 @@ class ArrayPart:
     _part: Part
     _make_edits: Callable[[], Part]
     _when_long: Callable[[], None]
-    _held: list[ArgumentEvent] | None = field(default_factory=list)  # until it is known what it is
+    _held: list[ArgumentEvent] | None = field(default_factory=list)  # until its kind is known
 
     def take(self, event: ArgumentEvent) -> None:
         if self._held is not None:
@@ -682,7 +682,7 @@ class ArrayPart:
         self._part.finish()
 
     def _is_edit(self, event: ArgumentEvent) -> bool | None:
-        """Return whether this is an edit; None if it may still be: it may begin with its path."""
+        """Return whether the first item is an edit. None if undecided: it may start with a path."""
         names = self._names
         match event:
             case ev.ArgumentStarted(path=(_, _, name), kind="string") if (

@@ -420,7 +420,7 @@ def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
 
 
 def _event_at(place: Place, events: list[bytes]) -> int:
-    """Return the number of events before a place: for a call, before the middle of its pieces."""
+    """Return the index of an event: for a call, of the middle one with arguments."""
     if place != "call":
         return place
     reader = Assembler()

@@ -3,8 +3,8 @@
 With ``$ref`` and ``allOf``, several subschemas apply to one value. A ``Node`` is such a set, which
 is compiled when it is first needed. So a value has one node, and only unions branch.
 
-The tables here decide which keywords are checked early. The others wait until a value is complete:
-for keywords on one value (``ALONE``), the library checks a small schema of only these keywords. For
+The tables here decide which keywords are checked early. The others wait until a value is complete.
+For keywords on one value (``LATE_KEYWORDS``), the library checks a small schema of only these. For
 keywords with subschemas that are not followed (``WAITING``), it checks the whole subschema.
 """
 
@@ -34,8 +34,8 @@ from argstream.validation._dialects import (
 if TYPE_CHECKING:
     import jsonschema_rs
 
-# Keywords that wait, by the kind of value that they apply to.
-ALONE: Final[dict[Kind, tuple[str, ...]]] = {
+# Keywords that are checked without the others when the value is complete, by kind of value.
+LATE_KEYWORDS: Final[dict[Kind, tuple[str, ...]]] = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "string": ("minLength", "pattern", "format", "contentEncoding", "contentMediaType"),
     "array": ("minItems", "uniqueItems"),
@@ -265,7 +265,7 @@ class Late:
 
     def failed_keyword(self, value: object) -> str:
         keywords = self.subschema.keywords
-        for keyword in self._keywords or ("enum", "const", *chain(*ALONE.values())):
+        for keyword in self._keywords or ("enum", "const", *chain(*LATE_KEYWORDS.values())):
             if keyword in keywords:
                 validator = self._library.of({keyword: keywords[keyword]})
                 if not is_valid(validator, value):
@@ -381,11 +381,12 @@ class Node:
                 self.choices.append(Choice(keyword, nodes))
 
     def _read_late(self, subschema: Subschema) -> None:
+        keywords = subschema.keywords
         for kind in KINDS:
-            if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
+            if any(kind in kinds for name, kinds in WAITING.items() if name in keywords):
                 self.late[kind].append(self._nodes.late(subschema))
-            elif alone := tuple(one for one in ALONE.get(kind, ()) if one in subschema.keywords):
-                self.late[kind].append(Late(self._nodes.library, subschema, alone))
+            elif late := tuple(one for one in LATE_KEYWORDS.get(kind, ()) if one in keywords):
+                self.late[kind].append(Late(self._nodes.library, subschema, late))
 
     def wait_for(self, subschemas: Iterable[Subschema]) -> None:
         """Check these subschemas only when a value is complete."""

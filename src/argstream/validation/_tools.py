@@ -35,7 +35,7 @@ from msgspec.structs import replace
 
 from argstream.errors import UsageError
 from argstream.providers._payloads import snake
-from argstream.validation._compile import ALONE
+from argstream.validation._compile import LATE_KEYWORDS
 from argstream.validation._dialects import BY_NAME, ONE, SEVERAL
 from argstream.validation._schema import Schema
 from argstream.validation._signatures import (
@@ -659,7 +659,7 @@ _AMBIGUOUS: Final = {
 }
 """Keywords that may also be names of properties: they are ignored here."""
 _KEYWORDS: Final = {
-    *(*ONE, *SEVERAL, *BY_NAME, *_COUNTS, *chain(*ALONE.values())),
+    *(*ONE, *SEVERAL, *BY_NAME, *_COUNTS, *chain(*LATE_KEYWORDS.values())),
     *("type", "enum", "title", "description", "required", "examples", "propertyOrdering"),
     *("minContains", "maxContains", "contentSchema", "readOnly", "writeOnly", "deprecated"),
     *("additional_properties", "any_of", "prefix_items"),

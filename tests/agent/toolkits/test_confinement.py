@@ -166,7 +166,9 @@ def test_pipe_socket_and_device_are_refused_without_waiting(
         os.mknod(project.root / "device", 0o020666, os.makedev(1, 5))  # /dev/zero
         made.append("device")
     for path in made:
-        assert "is not a regular file" in project.refused(name, path=path, **CALLS[name])
+        assert "is a pipe, a device or another special file" in project.refused(
+            name, path=path, **CALLS[name]
+        )
     assert project.tree() == sorted(made)
 
 

@@ -206,7 +206,7 @@ def _require_file(place: Place) -> str:
 
 
 def _no_file(path: str) -> ToolError:
-    return ToolError(f"{path} is not a regular file (a pipe, a device …): leave it alone")
+    return ToolError(f"{path} is a pipe, a device or another special file. Do not read or write it")
 
 
 def _version(status: os.stat_result | None) -> tuple[int, ...]:

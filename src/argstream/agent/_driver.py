@@ -163,6 +163,7 @@ class Driver:
     async def drive(self) -> Record | None:
         """Drive a run that has no consumer, in the current task. Return the last record."""
         self.outbox.leave(discard=True)
+        self.loop.defers = True
         self._task = asyncio.current_task()
         await self._drive()
         records = await self.outbox.fetch()

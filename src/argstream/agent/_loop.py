@@ -69,7 +69,7 @@ from argstream.history import NOTE, CallPart, Message, OpaquePart, Part, ResultP
 from argstream.models import OfferedTool
 from argstream.policy import Policy, Rule
 from argstream.providers._deltas import RUN_BY_PROVIDER
-from argstream.runs._records import Record
+from argstream.runs._records import Record, coalesced
 from argstream.runs._state import Call, RunState, TextBlock
 from argstream.streaming import make_check
 
@@ -149,6 +149,7 @@ _LOST_TOOLS: Final = (
     "again.]"
 )
 _EXPIRED = "the approval request expired"
+_MOST_DEFERRED: Final = 128  # deltas and argument events
 
 
 class LoopRules(Struct, frozen=True):
@@ -307,14 +308,32 @@ class RunLoop:
         self, run_id: str, state: RunState | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.run_id = run_id
-        self.state: RunState = state or RunState()
+        self._state = state or RunState()
+        self.defers: bool = False  # apply deltas together, when the state is read
+        self._deferred: list[ev.Event] = []
         self.grants: set[Grant] = set()
         self._clock = clock
         self._out = Step([], [])  # what follows from the present input
 
     @property
+    def state(self) -> RunState:
+        if self._deferred:
+            deltas, self._deferred = coalesced(self._deferred), []
+            self._state.apply_all(deltas, self._clock())
+        return self._state
+
+    def apply_deltas(self, deltas: list[ev.Event]) -> list[ev.Event]:
+        if not self.defers:
+            self._state.apply_all(deltas, self._clock())
+        else:
+            self._deferred += deltas
+            if len(self._deferred) >= _MOST_DEFERRED:
+                _ = self.state
+        return deltas
+
+    @property
     def is_over(self) -> bool:
-        return self.state.end is not None
+        return self._state.end is not None
 
     @property
     def is_paused(self) -> bool:
@@ -452,10 +471,6 @@ class AgentLoop(RunLoop):
         self._emit(ev.RunStarted(self.run_id, prompt, tuple(history), user, replaces=replaces))
         self._ask_model()
         return self._step()
-
-    def apply_deltas(self, deltas: list[ev.Event]) -> list[ev.Event]:
-        self.state.apply_all(deltas, self._clock())
-        return deltas
 
     def events_received(self, events: Sequence[ev.Event]) -> Step:
         self._receive(events)

@@ -355,8 +355,7 @@ class ObserverLoop(RunLoop):
         for event in kept:
             if isinstance(event, ev.TextDelta) and event.parent_id is None:
                 self._reported_end = None  # the agent continued after it had reported its end
-        self.state.apply_all(kept, self._clock())
-        return kept
+        return super().apply_deltas(kept)
 
     def _is_late(self, event: ev.Event) -> bool:
         """Return True for an event about arguments that were already complete."""

@@ -10,7 +10,7 @@ the provider understands (signatures, encrypted thinking) stays on the server.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,11 +29,13 @@ from argstream.protocols._base import (
     reconnect,
     sync_or_async,
 )
-from argstream.runs._records import Record
+from argstream.runs._records import Record, joined
 from argstream.runs._state import Call
 from argstream.sanitise import encode_json
 
 __all__ = ["Frame", "NativeEncoder", "encode"]
+
+_MOST_DEFERRED: Final = 64  # records
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
@@ -62,6 +64,8 @@ class NativeEncoder(Encoder):
         """Include the messages before the run, or leave them out."""
         super().__init__(arguments="events")
         self._with_history = with_history
+        # Deltas that are applied together, when more of the state is read than its seq.
+        self._deferred: list[Record] = []
 
     def encode(self, records: Sequence[Record]) -> Written:
         """Write the next records."""
@@ -73,7 +77,13 @@ class NativeEncoder(Encoder):
         return encode_json(self._frame(record)) + b"\n"
 
     def _frame(self, record: Record) -> Frame:
-        changes = self.state.apply_record(record)
+        state, known = self.state, record.arguments
+        if known is not None and record.seq > state.seq and len(self._deferred) < _MOST_DEFERRED:
+            self._deferred.append(record)
+            state.seq = record.seq
+            return Frame(record.seq, record.time, record.event, arguments=tuple(known))
+        self._apply_deferred()
+        changes = state.apply_record(record)
         arguments = [one.event for one in changes if isinstance(one.event, ArgumentEvent)]
         event = record.event
         if isinstance(event, TurnCompleted):
@@ -82,8 +92,14 @@ class NativeEncoder(Encoder):
             event = replace(event, history=self._history(event.history))
         return Frame(record.seq, record.time, event, arguments=tuple(arguments))
 
+    def _apply_deferred(self) -> None:
+        for record in joined(self._deferred):
+            self.state.apply(record.event, record.time, record.arguments)
+        self._deferred.clear()
+
     def replay(self) -> Written:
         """Write a snapshot of the run."""
+        self._apply_deferred()
         snapshot = self.state.snapshot()
         snapshot = replace(snapshot, history=self._history(snapshot.history))
         calls = (block for block in self.state.blocks if isinstance(block, Call))

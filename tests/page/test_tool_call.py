@@ -869,15 +869,22 @@ def test_texts_slots_and_parts_are_for_the_embedding_page(page: Page) -> None:
     expect(card.button("Ja")).to_be_visible()
     for part in ("header", "code", "approval"):
         expect(card.element.locator(f"[part={part}]").first).to_be_visible()
-    done = Card(page, "state: 'completed', arguments: {to: 'ada'}")
+    done = Card(
+        page, "state: 'completed', arguments: {to: 'ada'}, outcome: 'completed', result: 'Sent'"
+    )
     for one in (card, done):
-        one.element.evaluate(
-            "element => element.insertAdjacentElement('beforeend',"
-            " Object.assign(document.createElement('p'), { slot: 'arguments', id: 'own' }))"
-            ".append('A mail to Ada')"
-        )
+        one.element.evaluate("""element => {
+            for (const [slot, text] of [["arguments", "A mail to Ada"], ["result", "It is sent"]]) {
+              const own = Object.assign(document.createElement("p"), { slot });
+              element.append(own);
+              own.append(text);
+            }
+        }""")
         expect(one.element.get_by_text("A mail to Ada")).to_be_visible()
     expect(done.element.locator(".value")).to_be_hidden()
+    expect(done.element.get_by_text("It is sent")).to_be_visible()
+    expect(done.strip).to_be_hidden()  # it had the result
+    expect(card.element.get_by_text("It is sent")).to_be_hidden()
     expect(card.element.get_by_text("ada@example.org").last).to_be_visible()  # what is approved
     toggled = "element => new Promise((resolve) => element.addEventListener('toggle', resolve))"
     done.element.evaluate(f"element => {{ window.toggled = ({toggled})(element); }}")

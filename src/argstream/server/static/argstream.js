@@ -398,7 +398,7 @@ export class ConnectionLost extends Error {
   /** @param {unknown} cause */
   constructor(cause) {
     const why = cause instanceof Error ? cause.message : cause;
-    super(`the server cannot be reached: ${why}`, { cause });
+    super(`can't reach the server: ${why}`, { cause });
     this.name = "ConnectionLost";
   }
 }

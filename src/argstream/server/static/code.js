@@ -155,7 +155,8 @@ export class View {
     this.box.classList.toggle("cut", rest !== "");
     if (rest) setText(this.#more, fill(this.texts.showAll, { size: rest }));
     const [plus, minus] = [`+${counts?.added}`, `−${counts?.removed}`];
-    if (!counts || this.meta.textContent === `${plus} ${minus}`) return;
+    if (!(counts?.added || counts?.removed)) return; // or not yet
+    if (this.meta.textContent === `${plus} ${minus}`) return;
     const [added, removed] = [make("span", { class: "plus" }), make("span", { class: "minus" })];
     this.meta.replaceChildren(setInOrder(added, plus), " ", setInOrder(removed, minus));
   }

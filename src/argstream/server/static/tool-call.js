@@ -162,6 +162,7 @@ export class ToolCallElement extends HTMLElement {
   #given = make("div", { class: "given" });
   #others = make("div", { class: "panel" }); // what is asked about, if not what is given
   #custom = make("slot", { name: "arguments" });
+  #result = make("slot", { name: "result" });
   /** @type {ArgumentsView | null} */ #view = null;
   /** @type {Results | null} */ #results = null;
   /** @type {HTMLElement} */ #strip = make("div", { class: "strip", hidden: true });
@@ -181,7 +182,7 @@ export class ToolCallElement extends HTMLElement {
       this.dispatchEvent(new Event("toggle"));
     });
     this.#card.addEventListener("keydown", (event) => this.#pressed(event));
-    for (const slot of [this.#slot, this.#custom]) {
+    for (const slot of [this.#slot, this.#custom, this.#result]) {
       slot.addEventListener("slotchange", () => this.refresh());
     }
   }
@@ -371,10 +372,10 @@ export class ToolCallElement extends HTMLElement {
       this.#view = new ArgumentsView(call, { texts: this.#texts, onPainted: this.#painted });
       this.#results = new Results(call, this.#texts);
       this.#given.replaceChildren(this.#view.element);
-      const result = make("slot", { name: "result" }, this.#results.element);
+      this.#result.replaceChildren(this.#results.element);
       this.#strip = this.#results.strip;
       this.#body.replaceChildren(
-        this.#custom, this.#given, this.#others, this.#inner, this.#strip, result,
+        this.#custom, this.#given, this.#others, this.#inner, this.#strip, this.#result,
       );
     }
     const isPending = call.state === "pending";
@@ -382,6 +383,7 @@ export class ToolCallElement extends HTMLElement {
     this.#view.mode = isPending ? "whole" : isUnderWay ? "live" : "preview";
     this.#view.refresh();
     this.#results.refresh();
+    this.#result.hidden = this.#result.assignedElements().length > 0 && !isOver(call.state);
     const hasCustom = this.#custom.assignedElements().length > 0;
     this.#given.hidden = this.#editor !== null || (hasCustom && !isPending);
     const request = isPending && !this.readonly ? call.request : null;
@@ -414,7 +416,9 @@ export class ToolCallElement extends HTMLElement {
   #showStrip(call, results) {
     const words = this.stale && !isOver(call.state)
       ? this.#texts.reconnecting : stripWords(call, sizeOfCall(call), this.#texts);
-    results.say(words, isOver(call.state) && !this.#card.classList.contains("was-live"));
+    const isReplaced = this.#result.assignedElements().length > 0 && words === shortResult(call);
+    const mayHide = isOver(call.state) && !this.#card.classList.contains("was-live");
+    results.say(isReplaced ? "" : words, mayHide);
     // Below a text that grows, the strip would move with each line. The header says the same.
     const isGrowing = call.state === "writing" && measured(call.root).lines <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
@@ -454,7 +458,9 @@ export class ToolCallElement extends HTMLElement {
       return;
     }
     const { requestedAgain, alreadyDecided } = this.#texts;
-    const state = lowered(this.#texts[shownState(call)]);
+    const shown = shownState(call);
+    const wasApproved = shown === "running" || shown === "done" || shown === "failed";
+    const state = lowered(this.#texts[wasApproved ? "approved" : shown]);
     this.#given.hidden = false;
     const words = call.state === "pending" ? requestedAgain : fill(alreadyDecided, { state });
     editor.retire(words, () => this.#place(null));
@@ -2396,6 +2402,7 @@ button.soon::after {
 .menu .act:is(:hover, :focus-visible) { background: var(--raised); }
 input { flex: 1 1 12rem; min-width: 0; min-height: 1.875rem; padding: 0.125rem 0.5rem; }
 .strip label { color: var(--ink); }
+::slotted([slot="result"]) { margin: 0.4375rem 0.75rem; }
 
 /* The editor. */
 .editor { display: grid; gap: 0.5rem; padding: 0.125rem 0.75rem 0.625rem; }

@@ -204,6 +204,7 @@ def test_message_that_was_queued_is_not_lost_with_a_failed_run(page: Page) -> No
         expect(visitor.button("Stop")).to_be_visible()
         visitor.say("More")
         page.goto(f"{stage.url}/#/")  # it is not sent while the page shows another conversation
+        expect(visitor.button("Stop")).to_be_hidden()
         stage.model.let()
         [talk] = stage.client.get("/api/conversations").json()["conversations"]
         stage.client.events(talk["run"])

@@ -116,7 +116,7 @@ class Attempt:
             if self.traces.reached(1):
                 os.kill(process.pid, signal.SIGCONT)
             process.join()
-            assert process.exitcode == 0
+            assert process.exitcode == 0, f"exit {process.exitcode}"
 
     def _drive(self, number: int, decisions: dict[str, Approval], kills: "deque[Kill]") -> bool:
         """Run one process. Return True if it was killed."""

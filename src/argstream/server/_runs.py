@@ -23,6 +23,7 @@ from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.server._security import Problem
 
+_MAX_RECENT_GRANTS: Final = 500
 _MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""
 _AFTER_EXPIRY: Final = 0.05
@@ -395,8 +396,9 @@ class AgentDriver:
         self.tools: Sequence[str] = agent.tools
         self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
-        self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
-        """The grants of each conversation, by user and ID."""
+        # The grants of each conversation, by user and ID. Older ones are kept if there are any.
+        self._recent_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
+        self._older_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         conversation.grants = self._grants_in(conversation)
@@ -405,8 +407,11 @@ class AgentDriver:
     def _grants_in(self, conversation: Conversation) -> set[Grant]:
         """Return the grants of a conversation. All of its runs share the set."""
         name = (conversation.user, conversation.id)
-        grants = self._grants.get(name, conversation.grants)
-        _put(self._grants, name, grants, _MAX_GRANTS)
+        older = self._older_grants.get(name, conversation.grants)
+        grants = self._recent_grants.get(name, older)
+        dropped = _put(self._recent_grants, name, grants, _MAX_RECENT_GRANTS)
+        if dropped is not None and dropped[1]:
+            _put(self._older_grants, *dropped, _MAX_GRANTS)
         return grants
 
     def resume(self, info: RunInfo) -> Run | None:
@@ -417,7 +422,8 @@ class AgentDriver:
     async def conversation(self, id: str, user: str) -> Conversation:
         conversation = await self._agent.conversation(id, user=user)
         if conversation.is_fresh:  # an earlier conversation with this ID was deleted
-            self._grants.pop((user, id), None)
+            self._recent_grants.pop((user, id), None)
+            self._older_grants.pop((user, id), None)
         return conversation
 
     async def load(self, run_id: str) -> LoadedRun:
@@ -615,12 +621,11 @@ def _report(run_id: str, error: Exception) -> None:
         logger.error("run %s: cannot be resumed", run_id, exc_info=error)
 
 
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    """Add a value as the newest. If there are too many, drop the least recent one."""
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> tuple[K, V] | None:
+    """Add a value as the newest. If there are too many, drop the least recent one and return it."""
     kept[key] = value
     kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
+    return kept.popitem(last=False) if len(kept) > most else None
 
 
 def keep_numbers(original: Any, edited: Any) -> Any:
